@@ -111,6 +111,17 @@ fn table(place: &Place) -> Vec<Row> {
             ALL,
             VERDICT,
         ),
+        // A step that this machine cannot do is over at once.
+        row(
+            "field-test",
+            Stdout,
+            &format!("--only calibrate-spe --yes --folder {}", place.path("tested")),
+            &[],
+            "verdict   ",
+            "",
+            ALL,
+            VERDICT,
+        ),
         row("selfcost", Stdout, "--quick --only call", &[], "machine   ", "perftax: 6 rounds of", ALL, DONE),
         row("phase", Stdout, phase, &BUSY, "machine   ", "perftax: one run of", with_file, DONE),
         row("matrix", Stdout, matrix, &BUSY, "marks     ", "perftax: the plan", ALL, VERDICT),

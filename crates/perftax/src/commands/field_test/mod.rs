@@ -15,7 +15,7 @@ use crate::host::{Host, kernel_says};
 use crate::output::Output;
 use steps::Steps;
 
-/// Measure everything on this machine, for one file that names nobody
+/// Measure all that can be here, for one file that names nobody
 ///
 /// Doctor, a calibration by each mechanism that works here, the audit, the price list, the hardware's own cost where our kernel module is loaded: and which of perftax's
 /// claims hold on this machine. What is done is kept in a folder: started again, it goes on there. The file has no host names, users or paths; each text in it is shown before it is written.
