@@ -4,7 +4,7 @@ mod sampled;
 mod tried;
 
 pub use sampled::{Sampled, sampled};
-pub use tried::TrialPrices;
+pub use tried::{CALLS_OF_A_TASK, TrialPrices};
 
 use perftax_doc::{Estimate, PriceSource, ToolTerm, WorkloadProfile};
 

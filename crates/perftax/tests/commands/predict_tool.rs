@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use perftax_cost::tool::CALLS_OF_A_TASK;
 use perftax_doc::{Plan, ToolPrediction};
 use serde_json::{Value, json};
 
@@ -195,6 +196,24 @@ fn a_tracer_is_tried_out_and_leaves_the_users_files_alone() {
         trial.line,
         ["strace", "-f", "-o"].map(String::from).to_vec().into_iter().chain([trial.line[3].clone()]).collect::<Vec<_>>()
     );
+}
+
+/// What is taken off a task's price is what the known work does: counted by strace, as the difference of a hundred tasks.
+#[test]
+fn a_task_of_the_known_work_takes_the_calls_that_are_taken_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let calls = |tasks: &str| -> f64 {
+        let [out, summary] = ["out", "calls"].map(|name| folder.path().join(name));
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-c", "-o"]).arg(&summary).args([env!("CARGO_BIN_EXE_perftax"), "perftax-battery"]).arg(&out);
+        assert!(strace.args(["64", "1", "1", "1", "1", "2", tasks]).status().unwrap().success());
+        assert!(out.exists(), "the work was not done");
+        let summary = std::fs::read_to_string(summary).unwrap();
+        let total = summary.lines().rev().find(|line| line.ends_with("total")).unwrap_or_else(|| panic!("{summary}"));
+        total.split_whitespace().nth(3).unwrap().parse().unwrap()
+    };
+    let of_one = (calls("150") - calls("50")) / 100.0;
+    assert!((CALLS_OF_A_TASK..=CALLS_OF_A_TASK + 1.0).contains(&of_one), "{of_one}");
 }
 
 #[test]
