@@ -35,13 +35,9 @@ pub fn term(what: &str, count: &Estimate, each_ns: &Estimate, delays: Delays, wo
     }
 }
 
-/// What all terms come to: those of one source err together as far as that is known, so that their ends add; sources are independent.
+/// What all terms come to, each known independently of the others.
 pub fn total(terms: &[ToolTerm]) -> Estimate {
-    let of = |source: PriceSource| {
-        let of_source = terms.iter().filter(|term| term.source == source).map(|term| term.overhead);
-        of_source.reduce(|sum, more| sum.plus(&more)).unwrap_or(Estimate::exact(0.0))
-    };
-    of(PriceSource::Calibration).plus(&of(PriceSource::Trial))
+    terms.iter().fold(Estimate::exact(0.0), |sum, term| sum.plus(&term.overhead))
 }
 
 /// A share of elapsed time as one of CPU time; none of a program that used none.

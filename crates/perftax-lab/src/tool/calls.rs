@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use perftax_doc::TrialStage;
-use perftax_pmu::sys::{Child, ChildSpec, Stdio};
+use perftax_pmu::sys::Stdio;
 use perftax_pmu::{Error, Result};
+
+use crate::run::Command;
 
 /// Those that programs make most of, by what they take (man 2 of each).
 pub const PATHS: [&str; 20] = [
@@ -83,22 +85,15 @@ pub fn kind_of(name: &str) -> TrialStage {
 ///
 /// # Errors
 /// Where strace is not there, or says nothing.
-pub fn count_calls(command: &[OsString], directory: Option<&Path>) -> Result<Calls> {
+pub fn count_calls(counted: &[OsString], directory: Option<&Path>) -> Result<Calls> {
     let folder = tempfile::tempdir().map_err(|source| Error::System { call: "a temporary folder".into(), source })?;
     let summary = folder.path().join("calls");
     let mut argv: Vec<OsString> = ["strace", "-f", "-c", "-o"].map(OsString::from).into();
     argv.push(summary.clone().into());
-    argv.extend(command.iter().cloned());
-    let spec = ChildSpec {
-        argv,
-        directory: directory.map(Into::into),
-        stdin: None,
-        output: Stdio::Discard,
-        cpus: None,
-        environment: Vec::new(),
-        survives: false,
-    };
-    let mut child = Child::spawn(&spec)?;
+    argv.extend(counted.iter().cloned());
+    let mut command = Command::from_argv(argv, Stdio::Discard);
+    command.spec.directory = directory.map(Into::into);
+    let (_, mut child) = command.spawn()?;
     child.release()?;
     child.wait()?;
     let text = std::fs::read_to_string(&summary).map_err(Error::file(&summary))?;

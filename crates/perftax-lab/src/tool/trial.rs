@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use perftax_doc::{ToolTrial, TrialRun, TrialStage};
 use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio};
+use perftax_pmu::sys::{Ended, Exit, Stdio};
 use perftax_pmu::{Error, Result};
 use perftax_tools::ToolLine;
 
 use super::battery::{self, Amounts};
+use crate::run::Command;
 use crate::stimulus::Spin;
 
 /// Rounds: six are the fewest whose median has an interval of 95 %.
@@ -78,16 +79,9 @@ fn run(line: &[String], folder: &Path) -> Result<Exit> {
     let mut argv: Vec<OsString> = ["/bin/sh", "-c", "exec \"$@\" >\"$0\" 2>&1"].map(OsString::from).into();
     argv.push(said.clone().into());
     argv.extend(line.iter().map(OsString::from));
-    let spec = ChildSpec {
-        argv,
-        directory: Some(folder.into()),
-        stdin: Some("/dev/null".into()),
-        output: Stdio::Discard,
-        cpus: None,
-        environment: Vec::new(),
-        survives: false,
-    };
-    let mut child = Child::spawn(&spec)?;
+    let mut command = Command::from_argv(argv, Stdio::Discard);
+    command.spec.directory = Some(folder.into());
+    let (_, mut child) = command.spawn()?;
     child.release()?;
     let mut is_over = false;
     let exit = child.wait_asking(DEADLINE, |_, _| {

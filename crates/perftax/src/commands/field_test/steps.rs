@@ -6,12 +6,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use perftax_doc::{Audit, Calibration, FieldStep, Mechanism, Selfcost, StepOutcome};
+use perftax_lab::run::Command;
 use perftax_pmu::Error;
-use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::sys::{Child, ChildSpec, Ended, Stdio};
+use perftax_pmu::guard::{WAIT_VARIABLE, check_interrupted};
+use perftax_pmu::sys::{Ended, Stdio};
 use serde::de::DeserializeOwned;
 
 use crate::host::Host;
+use crate::output::write_atomically;
 use crate::progress::announce;
 
 /// A step that is to be done.
@@ -56,7 +58,7 @@ impl Steps {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
-                write(&path, &head)?;
+                write_atomically(&path, head.as_bytes())?;
             }
             Err(error) => return Err(Error::file(&path)(error).into()),
         }
@@ -122,19 +124,11 @@ impl Steps {
             "-o".into(),
             self.folder.join(format!("{}.txt", step.name)).into(),
         ]);
+        let mut command = Command::from_argv(argv, Stdio::Discard);
         // Another perftax that measures is waited for.
-        let environment = vec![("PERFTAX_WAIT".into(), "600".into())];
-        let spec = ChildSpec {
-            argv,
-            directory: None,
-            stdin: Some("/dev/null".into()),
-            output: Stdio::Discard,
-            cpus: None,
-            environment,
-            survives: false,
-        };
+        command.spec.environment.push((WAIT_VARIABLE.into(), "600".into()));
         let began = Instant::now();
-        let mut child = Child::spawn(&spec)?;
+        let (_, mut child) = command.spawn()?;
         child.release()?;
         let exit = child.wait()?;
         let said = std::fs::read(&log).unwrap_or_default();
@@ -154,7 +148,7 @@ impl Steps {
     }
 
     fn keep(&self, step: &FieldStep) -> Result<()> {
-        write(&self.folder.join(format!("{}.step", step.name)), &serde_json::to_string(step)?)
+        write_atomically(&self.folder.join(format!("{}.step", step.name)), serde_json::to_string(step)?.as_bytes())
     }
 
     fn kept(&self, name: &str) -> Option<FieldStep> {
@@ -209,14 +203,6 @@ fn all(here: &Host, folder: &Path, is_quick: bool) -> Vec<Step> {
     audit.extend(quick("", "--quick --runs 1"));
     all.push(step("audit", audit, None));
     all
-}
-
-/// Written under a temporary name and renamed: whole, or not there.
-fn write(path: &Path, text: &str) -> Result<()> {
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text).map_err(Error::file(&partial))?;
-    std::fs::rename(&partial, path).map_err(Error::file(path))?;
-    Ok(())
 }
 
 /// The first line that a command of ours complained in.
