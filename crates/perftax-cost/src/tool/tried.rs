@@ -8,9 +8,9 @@ use crate::order::median_interval;
 
 /// System calls that each pass of the token takes beside its switch: a write and a read.
 const CALLS_OF_A_PASS: f64 = 2.0;
-/// System calls of creating a process of the ring and waiting for its end, by both: two of pipe2, four of close, clone, set_robust_list, prctl, getpid, kill, wait4, as
-/// `strace -c` counts them (perftax's tests do). Up to one more, where the process gets to asking who its parent is before it is ended.
-pub const CALLS_OF_A_TASK: f64 = 12.0;
+/// System calls of creating a process and waiting for its end, by both: clone, set_robust_list, exit_group and wait4, as `strace -f` prints them (perftax's
+/// tests count them).
+pub const CALLS_OF_A_TASK: f64 = 4.0;
 
 /// The prices of a trial. Each is the median over rounds of what the work took longer with the tool than without in the same round.
 #[derive(Clone, Copy, Debug)]

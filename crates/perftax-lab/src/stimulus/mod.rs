@@ -12,6 +12,7 @@ mod path_walk;
 mod spin;
 mod switch;
 mod syscall;
+mod task;
 mod token_ring;
 
 pub use breakpoint::WatchedWrites;
@@ -25,6 +26,7 @@ pub use path_walk::PathWalk;
 pub use spin::Spin;
 pub use switch::{Migrations, Sleeps};
 pub use syscall::Syscalls;
+pub use task::come_and_go;
 pub use token_ring::{Passes, TokenRing};
 
 use frames::under_frames;

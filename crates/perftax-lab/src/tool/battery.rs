@@ -11,7 +11,7 @@ use perftax_pmu::sys::monotonic_ns;
 use perftax_pmu::{Error, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::stimulus::{PageFaults, Spin, Stimulus, Syscalls, TokenRing};
+use crate::stimulus::{PageFaults, Spin, Stimulus, Syscalls, TokenRing, come_and_go};
 
 /// What this program is started with: its first argument. The second one is the file that it writes, the others how much there is to do of each stage.
 pub(super) const NAME: &str = "perftax-battery";
@@ -97,7 +97,7 @@ fn once(stage: TrialStage, amount: u64) -> Result<u64> {
         TrialStage::Tasks => on_one_cpu(|| {
             let began_ns = monotonic_ns();
             for _ in 0..amount {
-                drop(TokenRing::spawn(2, 0)?);
+                come_and_go()?;
             }
             Ok(monotonic_ns() - began_ns)
         }),
