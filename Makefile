@@ -4,7 +4,7 @@
 # make help   the other targets
 SHELL = /bin/sh
 .DEFAULT_GOAL = build
-.PHONY: build plan test setup tree lint machine kmod unit test-bindings acceptance bench dist image install clean help
+.PHONY: build plan test setup tree lint machine kmod unit test-bindings acceptance bench site dist image install clean help
 
 CARGO ?= cargo
 BUDGET ?= 1%
@@ -61,6 +61,11 @@ acceptance: setup build
 bench:
 	$(CARGO) bench --workspace --locked
 
+# The documentation as a book, every link followed.
+site: build
+	scripts/setup site
+	scripts/site
+
 dist:
 	scripts/dist
 
@@ -90,6 +95,7 @@ help:
 	@echo 'make test-bindings  the tests of marks from Go, Java, Python and Node, by their own runners'
 	@echo 'make acceptance  the long measurements: calibrate, verify and bill on real programs'
 	@echo 'make bench       benchmarks of perftax itself'
+	@echo 'make site        the documentation as a book, into target/site (mdBook)'
 	@echo 'make dist        what others install: a tarball and a Debian package, into target/dist'
 	@echo 'make image       a container image of it, into target/dist (root, mmdebstrap, buildah)'
 	@echo 'make install     install into PREFIX (/usr/local)'

@@ -22,6 +22,8 @@ mod reference;
 mod saved;
 #[cfg(test)]
 mod schema;
+#[cfg(test)]
+mod shown;
 mod simulated;
 mod size;
 #[cfg(test)]

@@ -26,11 +26,11 @@ use perftax_lab::system::hidden_hits;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  perftax audit                        every experiment
-  perftax audit --quick                fewer runs of each
-  perftax audit --only interval,bias   two of them
-  perftax audit --source pebs --runs 3 three runs of whatever PEBS samples
-  perftax audit --resume audit.state   goes on where it was killed")]
+  perftax audit                          every experiment
+  perftax audit --quick                  fewer runs of each
+  perftax audit --only interval,bias     two of them
+  perftax audit --source pebs --runs 3   three runs of whatever PEBS samples
+  perftax audit --resume audit.state     goes on where it was killed")]
 pub struct Args {
     /// These experiments only: count, interval, misses, stability, threads, bias, overhead, memory, events, mode,
     /// address, generic
