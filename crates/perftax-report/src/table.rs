@@ -78,8 +78,13 @@ impl Table {
     pub(crate) fn lines(&self, indent: usize, limit: usize) -> Vec<String> {
         let used: Vec<usize> =
             (0..self.columns.len()).filter(|&c| self.rows.iter().any(|row| row.get(c).is_some_and(|x| !x.is_empty()))).collect();
-        let widths: Vec<usize> = used.iter().map(|&c| self.width_of(c)).collect();
-        let widths = shrunk(widths, &used.iter().map(|&c| self.columns[c].1).collect::<Vec<_>>(), limit.saturating_sub(indent));
+        let room = limit.saturating_sub(indent);
+        let all: Vec<usize> = used.iter().map(|&c| self.width_of(c)).collect();
+        let last = self.columns.len().saturating_sub(1);
+        let place = if self.goes_on && used.last() == Some(&last) { Remarks::of(&all, room) } else { Remarks::None };
+        let (used, all) =
+            if place == Remarks::Below { (&used[..used.len() - 1], &all[..all.len() - 1]) } else { (&used[..], &all[..]) };
+        let widths = shrunk(all.to_vec(), &used.iter().map(|&c| self.columns[c].1).collect::<Vec<_>>(), room);
         let head: Vec<String> = self.columns.iter().map(|(title, _)| title.clone()).collect();
         let line = |cells: &[String]| {
             let parts: Vec<String> = used
@@ -90,15 +95,24 @@ impl Table {
             parts.join(GAP).trim_end().to_string()
         };
         let pad_left = " ".repeat(indent);
-        let last = self.columns.len().saturating_sub(1);
-        let remarks = widths.last().filter(|_| self.goes_on && used.last() == Some(&last)).copied();
         let row = |cells: &Vec<String>| {
-            let Some(width) = remarks else { return vec![line(cells)] };
-            let parts = wrapped(cells.get(last).map_or("", String::as_str), width);
-            let mut lines = vec![line(&[&cells[..last.min(cells.len())], &parts[..parts.len().min(1)]].concat())];
-            let before = widths[..widths.len() - 1].iter().map(|width| width + GAP.len()).sum();
-            lines.extend(parts.iter().skip(1).map(|part| format!("{}{part}", " ".repeat(before))));
-            lines
+            let remark = cells.get(last).map_or("", String::as_str);
+            let before = &cells[..last.min(cells.len())];
+            let (first, before, parts) = match (place, widths.last()) {
+                (Remarks::Beside, Some(&width)) => {
+                    let parts = wrapped(remark, width);
+                    let first = line(&[before, &parts[..parts.len().min(1)]].concat());
+                    (
+                        first,
+                        widths[..widths.len() - 1].iter().map(|width| width + GAP.len()).sum(),
+                        parts.into_iter().skip(1).collect(),
+                    )
+                }
+                (Remarks::Below, _) => (line(before), BELOW, wrapped(remark, room.saturating_sub(BELOW))),
+                _ => (line(cells), 0, Vec::new()),
+            };
+            let more = parts.into_iter().map(|part: String| format!("{}{part}", " ".repeat(before)));
+            std::iter::once(first).chain(more).collect::<Vec<_>>()
         };
         std::iter::once(line(&head).dimmed().to_string())
             .chain(self.rows.iter().flat_map(row))
@@ -109,6 +123,28 @@ impl Table {
     fn width_of(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| visible_width(cell));
         cells.chain([visible_width(&self.columns[column].0)]).max().unwrap_or(0)
+    }
+}
+
+/// How far in remarks stand that are below their row.
+const BELOW: usize = 10;
+
+/// Where the remarks of rows stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remarks {
+    None,
+    /// In the last column, and on below.
+    Beside,
+    /// In lines of their own: what is left of the line would hold a word or two of them.
+    Below,
+}
+
+impl Remarks {
+    fn of(widths: &[usize], room: usize) -> Self {
+        const MIN: usize = 36;
+        let Some((&widest, others)) = widths.split_last() else { return Self::None };
+        let left = room.saturating_sub(others.iter().map(|width| width + GAP.len()).sum());
+        if left >= widest.min(MIN) { Self::Beside } else { Self::Below }
     }
 }
 
@@ -195,10 +231,18 @@ mod tests {
     #[test]
     fn a_long_remark_goes_on_below() {
         let mut table = Table::default().right("n").left("name").remarks("");
-        table.row(vec!["1".into(), "a".into(), "one two three four".into()]);
+        table.row(vec!["1".into(), "a".into(), "some words more than there is room for in a line".into()]);
         table.row(vec!["12".into(), "b".into(), String::new()]);
-        let lines: Vec<String> = table.lines(1, 21).iter().map(|line| Visible::of(line).collect()).collect();
-        assert_eq!(lines, ["  n  name", "  1  a     one two", "           three four", " 12  b"]);
+        let lines =
+            |limit: usize| -> Vec<String> { table.lines(1, limit).iter().map(|line| Visible::of(line).collect()).collect() };
+        assert_eq!(
+            lines(48),
+            ["  n  name", "  1  a     some words more than there is room", "           for in a line", " 12  b"]
+        );
+        // Where there is room for a word or two alone, below its row.
+        let below =
+            ["  n  name", "  1  a", "           some words more than there", "           is room for in a line", " 12  b"];
+        assert_eq!(lines(38), below);
     }
 
     #[test]

@@ -51,7 +51,8 @@ pub fn price(
     // What a tracepoint or a probe carries is in each of its samples, asked for or not.
     let carries = matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe).then_some(RAW_TERM);
     let needed: Vec<&str> = payload.iter().map(|term| term.name()).chain(carries).collect();
-    if let Some(found) = found.filter(|found| needed.iter().all(|term| found.terms.contains_key(*term))) {
+    let lacking = found.map(|found| needed.iter().filter(|term| !found.terms.contains_key(**term)).copied().collect::<Vec<_>>());
+    if let (Some(found), Some([])) = (found, lacking.as_deref()) {
         return Ok(priced(found, event, origin));
     }
     let guard = here.throttle_guard(origin)?;
@@ -65,10 +66,11 @@ pub fn price(
         payload: Payload::BASIC,
         planted_bias: 0.0,
     };
-    announce(&format!(
-        "no calibration of {mechanism} in this machine's profile yet: calibrating, at most {} s",
-        Goal::QUICK.time_limit.as_secs()
-    ));
+    let why = match lacking {
+        Some(terms) => format!("this machine's calibration of {mechanism} does not have the cost of {} yet", terms.join(", ")),
+        None => format!("no calibration of {mechanism} in this machine's profile yet"),
+    };
+    announce(&format!("{why}: calibrating, at most {} s", Goal::QUICK.time_limit.as_secs()));
     let outcome = calibration::run(&spec, Goal::QUICK, 1)?;
     drop(guard);
     let document = perftax_lab::calibrate::document(&here.catalog, here.origin("calibrate"), &spec, &Goal::QUICK, outcome)?;
