@@ -2,6 +2,7 @@
 # its interval is made of order statistics, and so is that of the two runs without it against each other.
 use strict;
 use warnings;
+require './scripts/median.pl';
 my ($folder) = @ARGV;
 my ($held, $cells, @widths, $cheap) = (0, 0);
 printf "%-9s %-52s %-26s %-26s %-16s %s\n", 'program', 'line', 'predicted %', 'measured %', 'A/A %', 'difference';
@@ -37,18 +38,3 @@ printf "%d of %d that cost 5 %% and more contain 0; median half-width of the pre
 
 sub shown { my ($middle, $low, $high) = map { 100 * $_ } @_; sprintf '%.1f [%.1f, %.1f]', $middle, $low, $high }
 sub slurp { my ($file) = @_; open my $from, '<', $file or die "$file: $!\n"; local $/; return scalar <$from> }
-# Order statistics that hold the median with 95 %: a binomial's.
-sub median {
-    my @sorted = sort { $a <=> $b } @_;
-    my $n = @sorted;
-    my ($depth, $below, $term) = (0, 0, 0.5 ** $n);
-    for my $k (0 .. int($n / 2)) {
-        $below += $term;
-        last if $below > 0.025;
-        $depth = $k + 1;
-        $term *= ($n - $k) / ($k + 1);
-    }
-    $depth ||= 1;
-    my $middle = $n % 2 ? $sorted[$n / 2] : ($sorted[$n / 2 - 1] + $sorted[$n / 2]) / 2;
-    return ($middle, $sorted[$depth - 1], $sorted[$n - $depth]);
-}

@@ -27,6 +27,8 @@ pub struct Stat {
     pub files: Vec<StatFile>,
     /// What became of the comparison, where one was asked for.
     pub comparison: Option<StatComparison>,
+    /// The file that it was written to as a baseline, where it was.
+    pub written_to: Option<String>,
 }
 
 /// What counts depend on beside the program and its input: of two results with other ones no comparison is made.

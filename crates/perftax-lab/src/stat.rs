@@ -172,6 +172,7 @@ mod tests {
             functions: Some(functions),
             files: vec![file("prog", "1"), file("libc.so.6", "2")],
             comparison: None,
+            written_to: None,
         }
     }
 

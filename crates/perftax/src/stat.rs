@@ -79,6 +79,7 @@ impl StatArgs {
             let mut text = serde_json::to_string_pretty(&stat)?;
             text.push('\n');
             write_atomically(path, text.as_bytes())?;
+            stat.written_to = Some(path.to_string_lossy().into_owned());
         }
         if let Some((before, path)) = baseline.zip(self.baseline.as_ref()) {
             let why = incomparable(before, &stat);

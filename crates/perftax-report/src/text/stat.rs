@@ -39,7 +39,8 @@ pub fn stat(doc: &Stat) -> String {
     if doc.comparison.is_none() {
         let name = doc.program.first().map_or("program", |program| program.rsplit('/').next().unwrap_or(program));
         let file = format!("{name}.baseline.json");
-        let mut next = vec!["perftax", &doc.fixed.kind, "stat", "--write-baseline", &file, "--"];
+        let (option, file) = doc.written_to.as_ref().map_or(("--write-baseline", &file), |written| ("--baseline", written));
+        let mut next = vec!["perftax", &doc.fixed.kind, "stat", option, file, "--"];
         next.extend(doc.program.iter().map(String::as_str));
         sheet.command("next", &next);
     }

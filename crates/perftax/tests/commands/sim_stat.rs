@@ -162,7 +162,8 @@ fn one_instruction_is_a_verdict_and_its_function_is_named() {
     let file = baseline.to_str().unwrap();
     let missing = stderr(&stat(&["--baseline", file], &before, 2));
     assert!(missing.contains("--write-baseline") && !baseline.exists(), "{missing}");
-    stat(&["--write-baseline", file], &before, 0);
+    let written = stderr(&stat(&["--write-baseline", file], &before, 0));
+    assert!(written.contains(&format!("perftax sim stat --baseline {file} -- ")), "{written}");
     let same = stderr(&stat(&["--baseline", file], &before, 0));
     assert!(same.contains("as in ") && same.contains("of the same program to the byte"), "{same}");
     let other = stderr(&stat(&["--baseline", file, "-x", ","], &after, 4));

@@ -52,6 +52,7 @@ pub fn stat() -> Stat {
         ]),
         files: vec![StatFile { name: "words".into(), sha256: "9f86d08188".into(), build_id: None }],
         comparison: None,
+        written_to: None,
     }
 }
 

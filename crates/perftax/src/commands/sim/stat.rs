@@ -82,6 +82,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         functions: Some(merged_functions(&functions)),
         files: first.files.iter().map(|file| identity(file)).collect::<Result<_>>()?,
         comparison: None,
+        written_to: None,
     };
     args.stat.finish(stat, baseline.as_ref())
 }

@@ -97,6 +97,7 @@ pub fn stat(args: &StatCommandArgs) -> Result<Outcome> {
         functions: exactly.map(|exactly| merged_functions(&[exactly.functions])),
         files,
         comparison: None,
+        written_to: None,
     };
     args.stat.finish(stat, baseline.as_ref())
 }
