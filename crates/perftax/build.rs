@@ -11,6 +11,9 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(embedded_plugin)");
     println!("cargo::rerun-if-env-changed={BESIDE}");
     println!("cargo::rerun-if-changed=build.rs");
+    // What a tool's probes are tried out on is found by its name in a stripped program, too.
+    println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=perftax_probed_push");
+    println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=perftax_probed_step");
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let manifest = here.join("../perftax-sim-plugin/Cargo.toml");
     let is_package = !manifest.is_file();

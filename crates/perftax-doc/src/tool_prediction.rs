@@ -144,12 +144,14 @@ pub enum TrialStage {
     Switches,
     /// Processes that are created and end at once.
     Tasks,
+    /// Calls of a function that the tool's probe of a program's function sits on, where it has one.
+    Probed,
 }
 
 impl TrialStage {
     /// In their order.
-    pub const ALL: [Self; 7] =
-        [Self::Computing, Self::Calls, Self::Paths, Self::Reads, Self::Faults, Self::Switches, Self::Tasks];
+    pub const ALL: [Self; 8] =
+        [Self::Computing, Self::Calls, Self::Paths, Self::Reads, Self::Faults, Self::Switches, Self::Tasks, Self::Probed];
 }
 
 /// One run of the work.

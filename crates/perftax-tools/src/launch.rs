@@ -4,12 +4,21 @@ use crate::bpftrace::BPFTRACE;
 use crate::grammar::{Given, Grammar};
 use crate::perf::options::{RECORD, STAT, TRACE};
 use crate::strace::{STRACE, plain};
-use crate::{Hook, Tool, ToolLine, Whom};
+use crate::{Hook, Probe, Tool, ToolLine, Whom};
+
+/// What a line is tried out with instead of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Instead {
+    /// Samples a second, where it samples by a clock.
+    pub hz: Option<f64>,
+    /// File and function that its probes of a program's function sit on.
+    pub function: Option<(String, String)>,
+}
 
 impl ToolLine {
-    /// The line's words around `command`, its own command and whom it watches left out, its output in files below `folder`; sampling `hz` times a second
-    /// where that is given and the line samples by a clock. None where the tool does not start a command.
-    pub fn around(&self, command: &[String], folder: &str, hz: Option<f64>) -> Option<Vec<String>> {
+    /// The line's words around `command`, its own command and whom it watches left out, its output in files below `folder`. None where the tool does not start
+    /// a command.
+    pub fn around(&self, command: &[String], folder: &str, instead: &Instead) -> Option<Vec<String>> {
         let own = self.own_words();
         let mut words: Vec<String> = Vec::new();
         match &self.tool {
@@ -41,7 +50,7 @@ impl ToolLine {
                 words.extend(["-o".to_owned(), format!("{folder}/bpftrace.out"), "-c".to_owned()]);
                 words.push(shlex::try_join(command.iter().map(String::as_str)).ok()?);
                 match options.iter().rev().find(|given| given.letter == 'e').and_then(|given| given.value) {
-                    Some(text) => words.extend(["-e".to_owned(), faster(text, bpftrace, hz)]),
+                    Some(text) => words.extend(["-e".to_owned(), elsewhere(text, bpftrace, instead)]),
                     None => words.extend(script.into_iter().map(str::to_owned)),
                 }
                 return Some(words);
@@ -84,12 +93,19 @@ fn kept(grammar: &Grammar, words: &[String], left_out: &[&str]) -> Vec<String> {
     read.options.iter().filter(|given| !left_out.contains(&given.name)).flat_map(Given::words).collect()
 }
 
-/// A script with its profile probes at another frequency.
-fn faster(text: &str, bpftrace: &crate::Bpftrace, hz: Option<f64>) -> String {
-    let Some(hz) = hz else { return text.to_owned() };
-    let other = format!("profile:us:{}", (1e6 / hz).round().max(1.0));
-    let profiles = bpftrace.probes.iter().filter(|probe| matches!(probe.hook, Hook::Profile { .. }));
-    profiles.fold(text.to_owned(), |text, probe| text.replace(&probe.text, &other))
+/// A script with its probes at another frequency, and on another function.
+fn elsewhere(text: &str, bpftrace: &crate::Bpftrace, instead: &Instead) -> String {
+    let other = |probe: &Probe| match (&probe.hook, instead.hz, &instead.function) {
+        (Hook::Profile { .. }, Some(hz), _) => Some(format!("profile:us:{}", (1e6 / hz).round().max(1.0))),
+        (Hook::Function { on_return, .. }, _, Some((file, function))) => {
+            Some(format!("{}:{file}:{function}", if *on_return { "uretprobe" } else { "uprobe" }))
+        }
+        _ => None,
+    };
+    bpftrace.probes.iter().fold(text.to_owned(), |text, probe| match other(probe) {
+        Some(other) => text.replace(&probe.text, &other),
+        None => text,
+    })
 }
 
 #[cfg(test)]
@@ -100,7 +116,8 @@ mod tests {
 
     fn around(line: &str, hz: Option<f64>) -> String {
         let command = ["try".to_owned(), "it".to_owned()];
-        ToolLine::parse(line).unwrap().around(&command, "/f", hz).unwrap().join(" ")
+        let instead = Instead { hz, function: Some(("/p".into(), "g".into())) };
+        ToolLine::parse(line).unwrap().around(&command, "/f", &instead).unwrap().join(" ")
     }
 
     #[test]
@@ -115,6 +132,10 @@ mod tests {
         assert_eq!(
             around("bpftrace -e 'profile:hz:99 { @ = count(); }'", Some(5000.0)),
             "bpftrace -o /f/bpftrace.out -c try it -e profile:us:200 { @ = count(); }"
+        );
+        assert_eq!(
+            around("bpftrace -e 'u:/a:f, uretprobe:/a:f { @ = count(); }'", None),
+            "bpftrace -o /f/bpftrace.out -c try it -e uprobe:/p:g, uretprobe:/p:g { @ = count(); }"
         );
         assert_eq!(around("bpftrace -p 12 x.bt", None), "bpftrace -o /f/bpftrace.out -c try it x.bt");
     }

@@ -16,6 +16,7 @@ mod whom;
 
 pub use bpftrace::{Bpftrace, Hook, Probe};
 pub use error::Error;
+pub use launch::Instead;
 pub use left::Left;
 pub use perf::{Chain, Counting, Mode, Rate, Recording, Tracing};
 pub use profiler::Profiler;

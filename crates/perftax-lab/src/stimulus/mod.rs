@@ -3,6 +3,7 @@
 mod breakpoint;
 mod call;
 mod chase;
+mod entries;
 mod fault;
 mod frames;
 mod kernel_locks;
@@ -18,6 +19,7 @@ mod token_ring;
 pub use breakpoint::WatchedWrites;
 pub use call::ProbedCalls;
 pub use chase::{PointerChase, second_level_bytes};
+pub use entries::{EMULATED, STEPPED, call_entries, is_emulated};
 pub use fault::{PageFaults, Sites};
 pub use kernel_locks::KernelLocks;
 pub use known_loop::KnownLoop;

@@ -11,7 +11,7 @@ use perftax_pmu::sys::monotonic_ns;
 use perftax_pmu::{Error, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::stimulus::{PageFaults, Spin, Stimulus, Syscalls, TokenRing, come_and_go};
+use crate::stimulus::{PageFaults, Spin, Stimulus, Syscalls, TokenRing, call_entries, come_and_go};
 
 /// What this program is started with: its first argument. The second one is the file that it writes, the others how much there is to do of each stage.
 pub(super) const NAME: &str = "perftax-battery";
@@ -101,6 +101,7 @@ fn once(stage: TrialStage, amount: u64) -> Result<u64> {
             }
             Ok(monotonic_ns() - began_ns)
         }),
+        TrialStage::Probed => Ok(timed(|| call_entries(amount))),
     }
 }
 
@@ -139,6 +140,6 @@ mod tests {
     fn what_is_asked_for_is_said_in_words() {
         let amounts: Amounts = TrialStage::ALL.into_iter().zip(1..).collect();
         let words = words(Path::new("/p"), Path::new("/f/out"), &amounts);
-        assert_eq!(words.join(" "), "/p perftax-battery /f/out 1 2 3 4 5 6 7");
+        assert_eq!(words.join(" "), "/p perftax-battery /f/out 1 2 3 4 5 6 7 8");
     }
 }

@@ -8,11 +8,11 @@ use perftax_doc::{ToolTrial, TrialRun, TrialStage};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Ended, Exit, Stdio};
 use perftax_pmu::{Error, Result};
-use perftax_tools::ToolLine;
+use perftax_tools::{Instead, ToolLine};
 
 use super::battery::{self, Amounts};
 use crate::run::Command;
-use crate::stimulus::Spin;
+use crate::stimulus::{EMULATED, STEPPED, Spin, is_emulated};
 
 /// Rounds: six are the fewest whose median has an interval of 95 %.
 const ROUNDS: u32 = 9;
@@ -27,6 +27,8 @@ const AMOUNTS: [(TrialStage, u64); 6] = [
     (TrialStage::Switches, 1200),
     (TrialStage::Tasks, 60),
 ];
+/// Calls of a function that a probe sits on: ten microseconds each where the kernel traps twice in a guest.
+const PROBED: u64 = 6000;
 /// What a run may take before it is given up: tools that compile programs take seconds to begin.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -34,10 +36,20 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub struct Trying<'a> {
     /// The tool's line.
     pub line: &'a ToolLine,
-    /// Samples a second that it is tried out with, where it samples by a clock.
-    pub hz: Option<f64>,
+    /// What it is tried out with instead of its own: a function is one of [`known_function`]'s.
+    pub instead: Instead,
     /// Told of each round.
     pub between: &'a mut dyn FnMut(u32, u32),
+}
+
+/// File and name of a function of the known work, for a tool's probe to sit on: one whose first instruction the kernel treats as it does that code.
+///
+/// # Errors
+/// Where this program's file is not known.
+pub fn known_function(code: &[u8]) -> Result<(String, String)> {
+    let program = std::env::current_exe().map_err(|source| Error::System { call: "this program's file".into(), source })?;
+    let name = if is_emulated(code) { EMULATED } else { STEPPED };
+    Ok((program.to_string_lossy().into_owned(), name.into()))
 }
 
 /// Tries a tool out: [`ROUNDS`] rounds, in each a run with it and one without, in random order.
@@ -50,12 +62,14 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
     let took = folder.path().join("took.json");
     let mut amounts: Amounts = AMOUNTS.into_iter().collect();
     amounts.insert(TrialStage::Computing, Spin::lasting(COMPUTING).operations());
+    amounts.insert(TrialStage::Probed, if trying.instead.function.is_some() { PROBED } else { 0 });
     let work = battery::words(&program, &took, &amounts);
-    let line = trying.line.around(&work, &folder.path().to_string_lossy(), trying.hz).ok_or_else(|| Error::Unsupported {
-        what: "try the tool out".into(),
-        why: "it does not start a command".into(),
-        remedy: "give a line that does".into(),
-    })?;
+    let line =
+        trying.line.around(&work, &folder.path().to_string_lossy(), &trying.instead).ok_or_else(|| Error::Unsupported {
+            what: "try the tool out".into(),
+            why: "it does not start a command".into(),
+            remedy: "give a line that does".into(),
+        })?;
     let mut random = fastrand::Rng::with_seed(0x70_01);
     let mut runs = Vec::new();
     for round in 0..ROUNDS {
@@ -70,7 +84,7 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
         }
     }
     let words = line.into_iter().filter(|word| !work.contains(word)).collect();
-    Ok(ToolTrial { line: words, hz: trying.hz, done: amounts, runs })
+    Ok(ToolTrial { line: words, hz: trying.instead.hz, done: amounts, runs })
 }
 
 fn run(line: &[String], folder: &Path) -> Result<Exit> {

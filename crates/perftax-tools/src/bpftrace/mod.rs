@@ -68,6 +68,19 @@ impl Bpftrace {
         Ok((Self { probes: probes.unwrap_or_default(), file }, whom, Left::default()))
     }
 
+    /// The functions of programs that it probes, each once: file and name.
+    pub fn functions(&self) -> Vec<(&str, &str)> {
+        let mut functions = Vec::new();
+        for probe in &self.probes {
+            if let Hook::Function { file, function, .. } = &probe.hook
+                && !functions.contains(&(file.as_str(), function.as_str()))
+            {
+                functions.push((file.as_str(), function.as_str()));
+            }
+        }
+        functions
+    }
+
     /// The same with the text of its file, for whoever has read that.
     ///
     /// # Errors

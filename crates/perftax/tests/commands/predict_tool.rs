@@ -207,7 +207,7 @@ fn a_task_of_the_known_work_takes_the_calls_that_are_taken_off() {
         let [out, log] = ["out", "log"].map(|name| folder.path().join(name));
         let mut strace = Command::new("strace");
         strace.args(["-f", "-o"]).arg(&log).args([env!("CARGO_BIN_EXE_perftax"), "perftax-battery"]).arg(&out);
-        assert!(strace.args(["64", "1", "1", "1", "1", "2", tasks]).status().unwrap().success());
+        assert!(strace.args(["64", "1", "1", "1", "1", "2", tasks, "0"]).status().unwrap().success());
         assert!(out.exists(), "the work was not done");
         let mut calls = BTreeMap::new();
         for line in std::fs::read_to_string(log).unwrap().lines() {

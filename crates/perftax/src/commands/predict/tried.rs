@@ -1,12 +1,17 @@
 //! Tools that have no calibrated price: they are tried out on known work, and what they hook into is counted in the program.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
 use anyhow::Result;
 use perftax_cost::tool::{Delays, TrialPrices, term};
 use perftax_doc::{Estimate, Origin, ToolPrediction, TrialStage, Unpriced, Warning, WorkloadProfile};
-use perftax_lab::tool::{BUFFERS, Calls, PATHS, Trying, count_calls, try_out};
+use perftax_lab::tool::{BUFFERS, Calls, PATHS, Trying, count_calls, known_function, try_out};
+use perftax_lab::workload::find_program;
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
-use perftax_tools::{Hook, Tool, ToolLine};
+use perftax_tools::{Bpftrace, Hook, Instead, Tool, ToolLine};
 
 use super::tool;
 use crate::host::Host;
@@ -33,6 +38,13 @@ enum Driver {
     Samples {
         /// Samples a second.
         hz: f64,
+    },
+    /// Each call of a function of a program.
+    Hits {
+        /// The program or library.
+        file: String,
+        /// The function.
+        function: String,
     },
 }
 
@@ -62,13 +74,20 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
         _ => None,
     });
     // Whether system calls may be counted decides how: all of them, and those that take a path or a buffer.
-    let counted = if drivers.contains(&Driver::Calls) { countable(here) } else { Vec::new() };
+    let mut counted = if drivers.contains(&Driver::Calls) { countable(here) } else { Vec::new() };
+    let probed = drivers.iter().find_map(|driver| match driver {
+        Driver::Hits { file, function } => Some(hits(here, file, function)),
+        _ => None,
+    });
+    let probed = probed.transpose()?;
+    counted.extend(probed.iter().map(|(event, _)| event.clone()));
+    let instead = Instead { hz: samples, function: probed.as_ref().map(|(_, code)| known_function(code)).transpose()? };
     let trial = {
         let _alone = here.throttle_guard(&mut origin)?;
         announce(&format!("trying {} out on known work, with it and without in turns: some ten seconds", tried_line.name()));
         let bar = Progress::new("trying it out", 9);
         let mut between = |round: u32, of: u32| bar.at(u64::from(round), format!("round {} of {of}", round + 1));
-        try_out(Trying { line: tried_line, hz: samples, between: &mut between })?
+        try_out(Trying { line: tried_line, instead, between: &mut between })?
     };
     let workload = program.survey(here, counted, &mut origin)?;
     let mut document = tool::blank(line, workload, origin);
@@ -103,8 +122,12 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
             Driver::Switches => ("context switches", prices.switch_ns()),
             Driver::Tasks => ("tasks that come and go", prices.task_ns()),
             Driver::Samples { .. } => ("samples", prices.sample_ns()),
+            Driver::Hits { function, .. } => (function.as_str(), prices.unit_ns(TrialStage::Probed)),
         };
-        let counted = count(&driver, &document.workload);
+        let counted = match &probed {
+            Some((event, _)) if matches!(driver, Driver::Hits { .. }) => document.workload.counts.get(&event.name).copied(),
+            _ => count(&driver, &document.workload),
+        };
         add(what, counted, each_ns, &mut document);
     }
     document.unpriced = unpriced;
@@ -114,7 +137,7 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
 
 fn count(driver: &Driver, workload: &WorkloadProfile) -> Option<Estimate> {
     match driver {
-        Driver::Calls => None,
+        Driver::Calls | Driver::Hits { .. } => None,
         Driver::Faults => Some(workload.faults),
         Driver::Switches => Some(workload.switches),
         Driver::Tasks => workload.tasks.as_ref().map(|tasks| Estimate::exact(tasks.created() as f64)),
@@ -225,7 +248,14 @@ fn drivers(tool: &Tool, unpriced: &mut Vec<Unpriced>) -> Vec<Driver> {
                         _ => Known::Unknown,
                     },
                     Hook::Tracepoint(name) => of_event(name),
-                    Hook::Function { .. } | Hook::Other => Known::Unknown,
+                    Hook::Function { file, function, .. } => match not_counted(bpftrace, function) {
+                        Some(why) => {
+                            without(&probe.text, why);
+                            Known::Nothing
+                        }
+                        None => Known::Drives(Driver::Hits { file: file.clone(), function: function.clone() }),
+                    },
+                    Hook::Other => Known::Unknown,
                 };
                 match known {
                     Known::Drives(driver) => add(driver),
@@ -237,6 +267,38 @@ fn drivers(tool: &Tool, unpriced: &mut Vec<Unpriced>) -> Vec<Driver> {
         Tool::Profiler(profiler) => add(Driver::Samples { hz: profiler.hz }),
     }
     drivers
+}
+
+/// Why calls of a function of a program are not counted, where they are not.
+fn not_counted(bpftrace: &Bpftrace, function: &str) -> Option<&'static str> {
+    if bpftrace.functions().len() > 1 {
+        Some("several functions are probed, and a trial tells what all of them cost: give a line for each")
+    } else if bpftrace.file.is_some() {
+        Some("the script stands in a file: give it with -e")
+    } else if function.is_empty() || function.contains(['*', '?', '"', ':']) || function.starts_with(|c: char| c.is_ascii_digit())
+    {
+        Some("calls are counted of a function by its symbol alone, not by a pattern or an address")
+    } else {
+        None
+    }
+}
+
+/// The event that counts calls of a function, and the code that it begins with.
+fn hits(here: &Host, file: &str, function: &str) -> Result<(Event, Vec<u8>)> {
+    let path = if file.contains('/') { Some(file.into()) } else { find_program(file) };
+    let path: PathBuf = path.ok_or_else(|| Error::Argument {
+        argument: "--tool",
+        value: file.into(),
+        needed: "a program's or a library's path: it is in no folder of PATH".into(),
+    })?;
+    let event = here.event(&format!("uprobe:{}:{function}", path.display()))?;
+    here.check_usable(&event)?;
+    let target = event.uprobe.as_ref().map(|target| (target.path.clone(), target.offset));
+    let (path, offset) = target.unwrap_or_default();
+    let mut code = vec![0; 2];
+    let read = File::open(&path).and_then(|file| file.read_exact_at(&mut code, offset));
+    read.map_err(Error::file(&path))?;
+    Ok((event, code))
 }
 
 /// What is known of an event's cost.
@@ -309,6 +371,11 @@ mod tests {
             of("bpftrace -e 'kprobe:vfs_read { @ = count(); } tracepoint:syscalls:sys_enter_read { @b = count(); }'"),
             (vec![Calls], 1)
         );
+        let hits = Driver::Hits { file: "/a".into(), function: "f".into() };
+        assert_eq!(of("bpftrace -e 'uprobe:/a:f { @ = count(); } uretprobe:/a:f { @r = count(); }'"), (vec![hits], 0));
+        for without in ["uprobe:/a:f, uprobe:/a:g", "uprobe:/a:f*, uretprobe:/a:f*", "u:/a:0x1234, u:/a:0x1234"] {
+            assert_eq!(of(&format!("bpftrace -e '{without} {{ @ = count(); }}'")), (vec![], 2), "{without}");
+        }
         assert_eq!(of("parca-agent"), (vec![Samples { hz: 19.0 }], 0));
     }
 }
