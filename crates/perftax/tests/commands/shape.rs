@@ -20,10 +20,12 @@ const FLOORS: [&[&str]; 6] = [
 ];
 
 /// Where `unsafe` may stand: a crate's folder or file.
-const UNSAFE: [&str; 11] = [
+const UNSAFE: [&str; 13] = [
     "perftax-engine-c/src/lib.rs",
+    "perftax-lab/src/stimulus/entries.rs",
     "perftax-lab/src/stimulus/frames.rs",
     "perftax-lab/src/stimulus/loops.rs",
+    "perftax-lab/src/stimulus/task.rs",
     "perftax-lab/src/stimulus/token_ring.rs",
     "perftax-perfdata/tests/bill_mutated.rs",
     "perftax-pmu/src/sys",
