@@ -27,6 +27,32 @@ pub enum Chain {
     BranchRecords,
 }
 
+impl Chain {
+    /// A value of `--call-graph`: `fp`, `lbr`, `dwarf`, `dwarf,BYTES` (rounded up to words, as perf does).
+    ///
+    /// # Errors
+    /// What is needed instead.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let (mode, more) = value.split_once(',').map_or((value, None), |(mode, more)| (mode, Some(more)));
+        match (mode, more) {
+            // Newer perfs may have the user's callers in a record of their own.
+            ("fp", None | Some("defer")) => Ok(Self::FramePointers),
+            ("lbr", None) => Ok(Self::BranchRecords),
+            ("dwarf", _) => {
+                let bytes: u32 = match more {
+                    Some(bytes) => bytes.parse().map_err(|_| "dwarf, or dwarf,BYTES")?,
+                    None => DEFAULT_STACK,
+                };
+                if bytes == 0 || bytes > MAX_STACK {
+                    return Err("1 to 65528 bytes");
+                }
+                Ok(Self::StackCopy(bytes.next_multiple_of(8)))
+            }
+            _ => Err("fp, dwarf or lbr"),
+        }
+    }
+}
+
 /// What a `perf record` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
@@ -83,7 +109,7 @@ impl Mode {
 const DEFAULT_HZ: u64 = 4000;
 /// perf's default copy of the user's stack, bytes (util/callchain.h), and the most that a sample holds (u16, rounded down to 8).
 const DEFAULT_STACK: u32 = 8192;
-const MOST_STACK: u32 = 65528;
+const MAX_STACK: u32 = 65528;
 /// Registers that a copy of the stack comes with on x86-64 (arch/x86/include/uapi/asm/perf_regs.h: PERF_REGS_MASK without segments).
 const X86_REGISTERS: u32 = 16 + 1;
 
@@ -221,23 +247,12 @@ fn chain(read: &Read<'_>, tool: &'static str) -> Result<Option<Chain>, Error> {
 }
 
 fn chain_of(value: &str, tool: &'static str) -> Result<Chain, Error> {
-    let wrong = |needed: &str| Error::Value { tool, option: "--call-graph".into(), value: value.into(), needed: needed.into() };
-    let mut parts = value.split(',');
-    match parts.next() {
-        Some("fp") => Ok(Chain::FramePointers),
-        Some("lbr") => Ok(Chain::BranchRecords),
-        Some("dwarf") => {
-            let bytes: u32 = match parts.next() {
-                Some(bytes) => bytes.parse().map_err(|_| wrong("dwarf, or dwarf,BYTES"))?,
-                None => DEFAULT_STACK,
-            };
-            if bytes == 0 || bytes > MOST_STACK {
-                return Err(wrong("1 to 65528 bytes"));
-            }
-            Ok(Chain::StackCopy(bytes.next_multiple_of(8)))
-        }
-        _ => Err(wrong("fp, dwarf or lbr")),
-    }
+    Chain::parse(value).map_err(|needed| Error::Value {
+        tool,
+        option: "--call-graph".into(),
+        value: value.into(),
+        needed: needed.into(),
+    })
 }
 
 /// User registers asked for by name, or all.

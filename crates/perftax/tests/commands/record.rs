@@ -523,7 +523,7 @@ fn callers_are_found_by_tables_while_it_runs() {
     assert!(of_leaf.len() > 40 && whole * 100 >= of_leaf.len() * 99, "{whole} of {}: {text}", of_leaf.len());
     // A copy of the stack alone is 8 KiB.
     assert!(said.recording_bytes < 600 * said.samples + 20_000, "{} bytes of {} samples", said.recording_bytes, said.samples);
-    for wrong in ["dwarf,7", "dwarf,70000", "dwarf,x", "lbr", "fp,8"] {
+    for wrong in ["dwarf,0", "dwarf,65100", "dwarf,70000", "dwarf,x", "lbr", "fp,8", "fp,defer"] {
         let ran = place.perftax("record", &["--call-graph", wrong, "--", "true"]);
         assert_eq!(ran.code, Some(2), "{wrong}: {}", ran.stderr);
     }

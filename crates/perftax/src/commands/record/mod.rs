@@ -23,6 +23,7 @@ use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::{Payload, ring_pages_within_rights};
 use perftax_record::{Callers, Clock, Place, Recorder, Recording, Stdio, Subject, Whom, record};
 use perftax_report::units;
+use perftax_tools::Chain;
 
 use crate::commands::plan::budget_share;
 use crate::commands::publish::Publish;
@@ -146,18 +147,16 @@ enum On {
 
 /// As perf has it.
 fn call_graph(text: &str) -> Result<Callers, String> {
-    let (method, bytes) = text.split_once(',').map_or((text, None), |(method, bytes)| (method, Some(bytes)));
-    match (method, bytes) {
-        ("fp", None) => Ok(Callers::FramePointers),
-        ("dwarf", _) => {
-            let bytes = bytes.map_or(Some(USER_STACK_BYTES), |text| text.parse().ok());
-            // The kernel takes words, and no record has more than 64 KiB.
-            let fits = |bytes: &u32| bytes.is_multiple_of(8) && (8..=65_528 - 512).contains(bytes);
-            let stack_bytes = bytes.filter(fits).ok_or("needs a multiple of 8 from 8 to 65016, in bytes, behind dwarf")?;
-            Ok(Callers::Tables { stack_bytes })
+    // No record has more than 64 KiB, and a sample carries more than its stack.
+    const MAX_STACK_BYTES: u32 = 65_528 - 512;
+    match Chain::parse(text) {
+        Ok(Chain::FramePointers) if text == "fp" => Ok(Callers::FramePointers),
+        Ok(Chain::StackCopy(stack_bytes)) if stack_bytes <= MAX_STACK_BYTES => Ok(Callers::Tables { stack_bytes }),
+        Ok(Chain::StackCopy(_)) => Err(format!("needs at most {MAX_STACK_BYTES} bytes behind dwarf")),
+        Ok(Chain::BranchRecords) => {
+            Err("lbr is perf record's alone; --call-graph dwarf finds callers without frame pointers, too".into())
         }
-        ("lbr", None) => Err("lbr is perf record's alone; --call-graph dwarf finds callers without frame pointers, too".into()),
-        _ => Err("needs fp, dwarf, or dwarf,BYTES".into()),
+        _ => Err(format!("needs fp, dwarf, or dwarf,BYTES (at most {MAX_STACK_BYTES})")),
     }
 }
 
