@@ -99,6 +99,10 @@ impl CoreEvent {
             missing(format!("the kernel exposes no core PMU (nothing like {}/cpu)", catalog.devices().display()))
         })?;
         let vendor = catalog.vendor();
+        // Before the event: without the mechanism it matters little which events there are.
+        if self.by == Overflow::Pebs && vendor != Vendor::Intel {
+            return Err(missing("precise event-based sampling is Intel's".into()));
+        }
         let (code, mask) = self
             .counted
             .selector(vendor, catalog.cores())
@@ -149,5 +153,27 @@ impl CoreEvent {
             Overflow::Interrupt => SHORTEST_INTERRUPT,
             Overflow::Pebs => SHORTEST_PEBS,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pebs_is_refused_for_what_it_is_on_amd() {
+        let machine = tempfile::tempdir().unwrap();
+        let cpu = machine.path().join("bus/event_source/devices/cpu");
+        std::fs::create_dir_all(cpu.join("format")).unwrap();
+        std::fs::write(cpu.join("type"), "4\n").unwrap();
+        std::fs::write(cpu.join("format/event"), "config:0-7,32-35\n").unwrap();
+        std::fs::write(cpu.join("format/umask"), "config:8-15\n").unwrap();
+        let catalog = Catalog::at(machine.path(), None).with_vendor(Vendor::Amd);
+        // Whether or not the vendor has a number for the event.
+        for counted in [Retired::Loads, Retired::Locked] {
+            let refused = CoreEvent { counted, by: Overflow::Pebs }.event(false, &catalog).unwrap_err();
+            assert!(refused.in_one_line().contains("precise event-based sampling is Intel's"), "{refused:?}");
+        }
+        assert!(CoreEvent { counted: Retired::Loads, by: Overflow::Interrupt }.event(false, &catalog).is_ok());
     }
 }

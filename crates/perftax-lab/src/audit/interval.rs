@@ -43,7 +43,9 @@ impl Experiment for Interval {
                     rows.push(at(source, setting, own, kind, period)?);
                 }
             }
-            rows.push(jittered(source, setting, own, (source.many() / 100).max(source.shortest()))?);
+            if let Some(middle) = middle_of_jitter(source) {
+                rows.push(jittered(source, setting, own, middle)?);
+            }
             Ok(rows)
         })?;
         rows.extend(by_ibs(setting, |ibs, cpu| ibs.intervals(setting, cpu))?);
@@ -56,6 +58,12 @@ fn at(source: &Source, setting: &Setting, own: u64, kind: How, period: u64) -> R
     let runs = Measurement::runs(setting, work.as_mut(), &event, Some(period))?;
     let expected = source.samples(source.many() + own, period);
     Ok(Measurement::row(Watched::from(*source).every(period).how(kind), expected as f64, &runs, source.allowed(setting)))
+}
+
+/// The period that the jittered ones lie around; none where a piece is shorter, and so has no sample to lose.
+fn middle_of_jitter(source: &Source) -> Option<u64> {
+    let middle = (source.many() / 100).max(source.shortest());
+    (middle <= source.events(source.many() / PIECES)).then_some(middle)
 }
 
 /// Each piece begins a period anew, as a sampler that sets it at every wakeup does.
@@ -78,4 +86,22 @@ fn jittered(source: &Source, setting: &Setting, own: u64, middle: u64) -> Result
     let case = Watched::from(*source).every(middle).how(How::Jittered);
     let row = AuditRow::of(case, Unit::Samples.text(), expected as f64, &samples, source.allowed(setting));
     Ok(Measurement::marked(row, &all))
+}
+
+#[cfg(test)]
+mod tests {
+    use perftax_pmu::event::Retired;
+
+    use super::super::core_event::{CoreEvent, Overflow};
+    use super::*;
+
+    #[test]
+    fn pieces_that_are_shorter_than_a_period_are_not_asked() {
+        let core = |counted, by| middle_of_jitter(&Source::Core(CoreEvent { counted, by }));
+        assert_eq!(core(Retired::Loads, Overflow::Interrupt), Some(10_000));
+        assert_eq!(core(Retired::Returns, Overflow::Pebs), Some(1000));
+        // 4,000 returns to a piece: each run would bring none, as it must, whatever is sampled.
+        assert_eq!(core(Retired::Returns, Overflow::Interrupt), None);
+        assert_eq!(Source::SOFTWARE.map(|source| middle_of_jitter(&source)), [Some(200), Some(1000), Some(10), Some(50)]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use perftax_doc::AuditRow;
 use perftax_doc::steps::{Emulation, Experiment as InMachine, Operation};
-use perftax_pmu::event::{Event, Retired, Vendor, parse_one};
+use perftax_pmu::event::{Event, Retired, parse_one};
 use perftax_pmu::record::DataSource;
 use perftax_pmu::{Error, Result};
 
@@ -63,16 +63,6 @@ impl Experiment for Misses {
 fn pebs(setting: &Setting) -> Result<Event> {
     // Of the loads, whose code differs by vendor: says what is missing.
     CoreEvent { counted: Retired::Loads, by: Overflow::Pebs }.event(false, setting.catalog)?;
-    if setting.catalog.vendor() != Vendor::Intel {
-        return Err(Error::Unsupported {
-            what: "sample by PEBS".into(),
-            why: "precise event-based sampling is Intel's".into(),
-            remedy: format!(
-                "{} has it emulated",
-                Operation::Emulate(Emulation { has_caches: true, experiment: Some(InMachine::Audit), ..Emulation::default() })
-            ),
-        });
-    }
     caches(setting)?;
     let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
     parse_one(&format!("{pmu}/event=0xd1,umask=0x8/upp"), setting.catalog)

@@ -79,6 +79,30 @@ fn ibs_is_exact_once_its_handler_is_known() {
     assert_eq!(row("address", "ibs-op operations every 10000: the address").found.low, 100.0);
 }
 
+/// The newer ones, whose counters the driver starts, stops and samples by registers of their own: all that is asked of them but generic events
+/// (`generic.rs`), which the kernel's table has the same for all.
+#[test]
+#[ignore = "minutes: part of make acceptance"]
+fn zen_4_and_5_are_exact() {
+    for generation in [Generation::Zen4, Generation::Zen5] {
+        let audit = &audits_on(
+            generation,
+            "echo == all; perftax audit --quick --runs 1 --only count,interval,stability,threads,bias,events,mode,address --json -",
+            &["all"],
+        )[0];
+        let failed: Vec<_> = audit.failed().map(|(_, row)| row).collect();
+        assert!(failed.is_empty(), "{generation:?}: {failed:#?}");
+        for (experiment, least) in [("count", 10), ("interval", 45), ("stability", 12), ("threads", 12), ("events", 40)] {
+            let passed = rows(audit, experiment).into_iter().filter(|row| row.verdict == Verdict::Passed).count();
+            assert!(passed >= least, "{generation:?}, {experiment}: {passed}");
+        }
+        // What is by PEBS is refused for the mechanism, whatever the event.
+        let pebs = audit.experiments.iter().flat_map(|one| &one.rows).filter(|row| row.case.starts_with("pebs"));
+        let remarks: Vec<_> = pebs.map(|row| row.remark.clone().unwrap_or_default()).collect();
+        assert!(remarks.len() >= 7 && remarks.iter().all(|remark| remark.contains("is Intel's")), "{remarks:#?}");
+    }
+}
+
 /// Faults that are the PMU's or the kernel's: each is found by a named row, with what happened in words.
 #[test]
 fn planted_faults_are_found() {
