@@ -2,43 +2,79 @@
 
 use perftax_doc::{
     Audit, Bill, Calibration, Comm, FieldTest, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, Recorded, SCHEMA,
-    Selfcost, Sensitivity, Simulation, Stat, Verification,
+    Selfcost, Sensitivity, Simulation, Stat, ToolPrediction, Verification,
 };
 use serde::de::DeserializeOwned;
 
-/// Any document that perftax writes with `--json`.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Document {
-    /// `perftax calibrate`.
-    Calibration(Box<Calibration>),
-    /// `perftax predict`.
-    Prediction(Box<Prediction>),
-    /// `perftax plan`.
-    Plan(Box<Plan>),
-    /// `perftax verify`.
-    Verification(Box<Verification>),
-    /// `perftax bill`.
-    Bill(Box<Bill>),
-    /// `perftax lint`.
-    Lint(Box<Lint>),
-    /// `perftax sim`.
-    Simulation(Box<Simulation>),
-    /// `perftax sim stat`, `perftax vm stat`.
-    Stat(Box<Stat>),
-    /// `perftax sensitivity`.
-    Sensitivity(Box<Sensitivity>),
-    /// `perftax audit`.
-    Audit(Box<Audit>),
-    /// `perftax selfcost`.
-    Selfcost(Box<Selfcost>),
-    /// `perftax phase`.
-    Phase(Box<Phase>),
-    /// `perftax matrix`.
-    Matrix(Box<Matrix>),
-    /// `perftax comm`, `perftax sim --comm`.
-    Comm(Box<Comm>),
-    /// `perftax record`.
-    Recorded(Box<Recorded>),
+/// The kind of several documents that `report` put side by side.
+pub(crate) const SEVERAL: &str = "report";
+
+/// The documents with their kinds and the commands that write them.
+macro_rules! documents {
+    ($($variant:ident($document:ident): $kind:literal, $commands:literal;)*) => {
+        /// Any document that perftax writes with `--json` and shows again.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Document {
+            $(
+                #[doc = concat!("Of perftax ", $commands, ".")]
+                $variant(Box<$document>),
+            )*
+        }
+
+        impl Document {
+            /// Every kind, as documents name it, with the commands that write it.
+            pub const KINDS: &'static [(&'static str, &'static str)] = &[$(($kind, $commands),)*];
+
+            /// The head of the document.
+            pub fn origin(&self) -> &Origin {
+                match self {
+                    $(Self::$variant(document) => &document.origin,)*
+                }
+            }
+
+            /// Its kind, as the document names it.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $kind,)*
+                }
+            }
+
+            fn of(kind: &str, value: serde_json::Value) -> Result<Self, ReadError> {
+                match kind {
+                    $($kind => typed(kind, value).map(Self::$variant),)*
+                    other => Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
+                }
+            }
+        }
+
+        impl serde::Serialize for Document {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$variant(document) => document.serialize(serializer),)*
+                }
+            }
+        }
+    };
+}
+
+documents! {
+    Calibration(Calibration): "calibrate", "calibrate";
+    Prediction(Prediction): "predict", "predict";
+    Tool(ToolPrediction): "predict-tool", "predict --tool";
+    Plan(Plan): "plan", "plan";
+    Verification(Verification): "verify", "verify";
+    Bill(Bill): "bill", "bill";
+    Lint(Lint): "lint", "lint";
+    Recorded(Recorded): "record", "record";
+    Simulation(Simulation): "sim", "sim";
+    Stat(Stat): "stat", "sim stat, vm stat";
+    Sensitivity(Sensitivity): "sensitivity", "sensitivity";
+    Audit(Audit): "audit", "audit";
+    Selfcost(Selfcost): "selfcost", "selfcost";
+    Phase(Phase): "phase", "phase";
+    Matrix(Matrix): "matrix", "matrix";
+    Comm(Comm): "comm", "comm, sim --comm";
+    FieldTest(FieldTest): "field-test", "field-test";
 }
 
 /// Why a text holds no document that we can read.
@@ -80,12 +116,16 @@ impl std::fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 impl Document {
-    /// The documents in a JSON text: one, each calibration of a machine profile, or all that a field test has.
+    /// The documents in a JSON text: one, each calibration of a machine profile, or those that `report` put side by side.
     ///
     /// # Errors
     /// Says which of the ways it is that the text is not a document that this version reads.
     pub fn read(text: &str) -> Result<Vec<Self>, ReadError> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(|e| ReadError::NotJson(e.to_string()))?;
+        Self::read_value(value)
+    }
+
+    fn read_value(mut value: serde_json::Value) -> Result<Vec<Self>, ReadError> {
         let object = value.as_object().ok_or_else(|| ReadError::Foreign("it is no JSON object".into()))?;
         let schema = object.get("schema").ok_or_else(|| ReadError::Foreign("it has no key 'schema'".into()))?;
         let schema = schema.as_u64().ok_or_else(|| ReadError::Foreign(format!("its schema is {schema}, no whole number")))?;
@@ -100,96 +140,39 @@ impl Document {
             }
             None => return Err(ReadError::Foreign("it has no key 'kind'".into())),
         };
-        if kind == "field-test" {
-            let test: FieldTest = typed(&kind, value)?;
-            let calibrations = test.calibrations.into_iter().map(|c| Self::Calibration(Box::new(c)));
-            let audit = test.audit.map(|audit| Self::Audit(Box::new(audit)));
-            let selfcost = test.selfcost.map(|selfcost| Self::Selfcost(Box::new(selfcost)));
-            return Ok(calibrations.chain(audit).chain(selfcost).collect());
+        if kind == SEVERAL {
+            let documents: Vec<serde_json::Value> = typed(&kind, value["documents"].take())?;
+            let read: Vec<Vec<Self>> = documents.into_iter().map(Self::read_value).collect::<Result<_, _>>()?;
+            return Ok(read.into_iter().flatten().collect());
         }
-        let document = match kind.as_str() {
-            "calibrate" => Self::Calibration(typed(&kind, value)?),
-            "predict" => Self::Prediction(typed(&kind, value)?),
-            "plan" => Self::Plan(typed(&kind, value)?),
-            "verify" => Self::Verification(typed(&kind, value)?),
-            "bill" => Self::Bill(typed(&kind, value)?),
-            "lint" => Self::Lint(typed(&kind, value)?),
-            "sim" => Self::Simulation(typed(&kind, value)?),
-            "stat" => Self::Stat(typed(&kind, value)?),
-            "sensitivity" => Self::Sensitivity(typed(&kind, value)?),
-            "audit" => Self::Audit(typed(&kind, value)?),
-            "selfcost" => Self::Selfcost(typed(&kind, value)?),
-            "phase" => Self::Phase(typed(&kind, value)?),
-            "matrix" => Self::Matrix(typed(&kind, value)?),
-            "comm" => Self::Comm(typed(&kind, value)?),
-            "record" => Self::Recorded(typed(&kind, value)?),
-            other => return Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
-        };
-        Ok(vec![document])
+        Ok(vec![Self::of(&kind, value)?])
     }
 
-    /// The head of the document.
-    pub fn origin(&self) -> &Origin {
+    /// The calibrations in it.
+    pub(crate) fn calibrations(&self) -> Vec<&Calibration> {
         match self {
-            Self::Calibration(doc) => &doc.origin,
-            Self::Prediction(doc) => &doc.origin,
-            Self::Plan(doc) => &doc.origin,
-            Self::Verification(doc) => &doc.origin,
-            Self::Bill(doc) => &doc.origin,
-            Self::Lint(doc) => &doc.origin,
-            Self::Simulation(doc) => &doc.origin,
-            Self::Stat(doc) => &doc.origin,
-            Self::Sensitivity(doc) => &doc.origin,
-            Self::Audit(doc) => &doc.origin,
-            Self::Selfcost(doc) => &doc.origin,
-            Self::Phase(doc) => &doc.origin,
-            Self::Matrix(doc) => &doc.origin,
-            Self::Comm(doc) => &doc.origin,
-            Self::Recorded(doc) => &doc.origin,
+            Self::Calibration(doc) => vec![doc],
+            Self::FieldTest(doc) => doc.calibrations.iter().collect(),
+            _ => Vec::new(),
         }
     }
 
-    /// The name of the command that writes such a document.
-    pub fn kind(&self) -> &'static str {
+    /// The price lists in it: one, or none.
+    pub(crate) fn selfcosts(&self) -> Vec<&Selfcost> {
         match self {
-            Self::Calibration(_) => "calibrate",
-            Self::Prediction(_) => "predict",
-            Self::Plan(_) => "plan",
-            Self::Verification(_) => "verify",
-            Self::Bill(_) => "bill",
-            Self::Lint(_) => "lint",
-            Self::Simulation(_) => "sim",
-            Self::Stat(_) => "stat",
-            Self::Sensitivity(_) => "sensitivity",
-            Self::Audit(_) => "audit",
-            Self::Selfcost(_) => "selfcost",
-            Self::Phase(_) => "phase",
-            Self::Matrix(_) => "matrix",
-            Self::Comm(_) => "comm",
-            Self::Recorded(_) => "record",
+            Self::Selfcost(doc) => vec![doc],
+            Self::FieldTest(doc) => doc.selfcost.iter().collect(),
+            _ => Vec::new(),
         }
     }
-}
 
-impl serde::Serialize for Document {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Calibration(doc) => doc.serialize(serializer),
-            Self::Prediction(doc) => doc.serialize(serializer),
-            Self::Plan(doc) => doc.serialize(serializer),
-            Self::Verification(doc) => doc.serialize(serializer),
-            Self::Bill(doc) => doc.serialize(serializer),
-            Self::Lint(doc) => doc.serialize(serializer),
-            Self::Simulation(doc) => doc.serialize(serializer),
-            Self::Stat(doc) => doc.serialize(serializer),
-            Self::Sensitivity(doc) => doc.serialize(serializer),
-            Self::Audit(doc) => doc.serialize(serializer),
-            Self::Selfcost(doc) => doc.serialize(serializer),
-            Self::Phase(doc) => doc.serialize(serializer),
-            Self::Matrix(doc) => doc.serialize(serializer),
-            Self::Comm(doc) => doc.serialize(serializer),
-            Self::Recorded(doc) => doc.serialize(serializer),
-        }
+    /// The results of single commands that it holds: those of a field test, else itself.
+    pub fn results(self) -> Vec<Self> {
+        let Self::FieldTest(test) = self else { return vec![self] };
+        let calibrations = test.calibrations.into_iter().map(|c| Self::Calibration(Box::new(c)));
+        let audit = test.audit.map(|audit| Self::Audit(Box::new(audit)));
+        let selfcost = test.selfcost.map(|selfcost| Self::Selfcost(Box::new(selfcost)));
+        calibrations.chain(audit).chain(selfcost).collect()
     }
 }
 

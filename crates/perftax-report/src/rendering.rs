@@ -22,7 +22,7 @@ pub trait Render {
 }
 
 macro_rules! render {
-    ($($document:ident: $name:ident),* $(,)?) => {
+    ($($variant:ident($document:ident): $name:ident),* $(,)?) => {
         $(impl Render for $document {
             fn text(&self) -> String {
                 text::$name(self)
@@ -41,7 +41,7 @@ macro_rules! render {
         impl Document {
             fn shown(&self) -> &dyn Render {
                 match self {
-                    $(Self::$document(document) => document.as_ref(),)*
+                    $(Self::$variant(document) => document.as_ref(),)*
                 }
             }
         }
@@ -49,52 +49,24 @@ macro_rules! render {
 }
 
 render!(
-    Calibration: calibration,
-    Prediction: prediction,
-    Plan: plan,
-    Verification: verification,
-    Bill: bill,
-    Lint: lint,
-    Simulation: simulation,
-    Stat: stat,
-    Sensitivity: sensitivity,
-    Audit: audit,
-    Selfcost: selfcost,
-    Phase: phase,
-    Matrix: matrix,
-    Comm: comm,
-    Recorded: recorded,
+    Calibration(Calibration): calibration,
+    Prediction(Prediction): prediction,
+    Tool(ToolPrediction): tool_prediction,
+    Plan(Plan): plan,
+    Verification(Verification): verification,
+    Bill(Bill): bill,
+    Lint(Lint): lint,
+    Recorded(Recorded): recorded,
+    Simulation(Simulation): simulation,
+    Stat(Stat): stat,
+    Sensitivity(Sensitivity): sensitivity,
+    Audit(Audit): audit,
+    Selfcost(Selfcost): selfcost,
+    Phase(Phase): phase,
+    Matrix(Matrix): matrix,
+    Comm(Comm): comm,
+    FieldTest(FieldTest): field_test,
 );
-
-impl Render for FieldTest {
-    fn text(&self) -> String {
-        text::field_test(self)
-    }
-
-    fn csv(&self, separator: &str) -> String {
-        csv::field_test(self, separator)
-    }
-
-    #[cfg(feature = "html")]
-    fn html(&self) -> String {
-        html::field_test(self)
-    }
-}
-
-impl Render for ToolPrediction {
-    fn text(&self) -> String {
-        text::tool_prediction(self)
-    }
-
-    fn csv(&self, separator: &str) -> String {
-        csv::tool_prediction(self, separator)
-    }
-
-    #[cfg(feature = "html")]
-    fn html(&self) -> String {
-        html::tool_prediction(self)
-    }
-}
 
 impl Render for Document {
     fn text(&self) -> String {

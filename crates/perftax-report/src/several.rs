@@ -4,6 +4,7 @@ use perftax_doc::SCHEMA;
 use serde::Serialize;
 
 use crate::csv::field;
+use crate::document::SEVERAL;
 #[cfg(feature = "html")]
 use crate::html;
 use crate::{Document, Render, text};
@@ -19,7 +20,7 @@ pub struct Several<'a> {
 impl<'a> Several<'a> {
     /// Of these documents, in their order.
     pub fn of(documents: &'a [Document]) -> Self {
-        Self { schema: SCHEMA, kind: "report", documents }
+        Self { schema: SCHEMA, kind: SEVERAL, documents }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The keys of every document, as they are recorded in docs/reference/schema: what changes there is a change for those who read documents.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use schemars::generate::SchemaSettings;
@@ -85,4 +86,14 @@ fn every_recorded_schema_is_of_a_document() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(known.contains(&name), "{name}");
     }
+}
+
+/// What a command writes with --json is read by `perftax report`, but for what is no result, and traces, whose folders are read.
+#[test]
+fn every_result_is_read_again() {
+    let others = ["dataset-add", "dataset-check", "dataset-compact", "doctor", "list", "machine-profile", "matrix-plan"];
+    let of_traces = |name: &str| name.starts_with("trace-");
+    let written = schemas().into_iter().map(|(name, _)| name).filter(|name| !others.contains(name) && !of_traces(name));
+    let read = perftax_report::Document::KINDS.iter().map(|(kind, _)| *kind);
+    assert_eq!(written.collect::<BTreeSet<_>>(), read.collect::<BTreeSet<_>>());
 }

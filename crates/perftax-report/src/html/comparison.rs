@@ -11,7 +11,7 @@ use super::figure::{Axis, Figure, Trace, place};
 use super::page::{Grid, Panel, Part};
 use crate::document::Document;
 use crate::sheet::machine;
-use crate::text::{known, label, lint_found, ratio};
+use crate::text::{known, label, labelled, lint_found, ratio};
 use crate::{shell, units};
 
 const NS: f64 = 1e-9;
@@ -33,6 +33,7 @@ macro_rules! of_kind {
     };
 }
 
+/// The machines, and what is told of documents of this kind in common.
 pub(super) fn part(documents: &[Document]) -> Part {
     let mut part = Part { kind: "report".into(), title: format!("{} results side by side", documents.len()), ..Part::default() };
     let mut table = Grid::new(&["", "machine", "microcode", "hypervisor", "taken", "command"]);
@@ -50,13 +51,14 @@ pub(super) fn part(documents: &[Document]) -> Part {
         part.warnings.extend(o.warnings.iter().map(about));
     }
     part.panel(Panel::new("Machines", "").table(table));
-    calibrations(&mut part, &of_kind!(documents, Calibration));
+    part.panels.extend(super::field_test::together(&of_kind!(documents, FieldTest)));
+    calibrations(&mut part, &labelled(documents, Document::calibrations));
     predictions(&mut part, &of_kind!(documents, Prediction));
     plans(&mut part, &of_kind!(documents, Plan));
     verifications(&mut part, &of_kind!(documents, Verification));
     bills(&mut part, &of_kind!(documents, Bill));
     lints(&mut part, &of_kind!(documents, Lint));
-    super::selfcost_comparison::panels(&mut part, &of_kind!(documents, Selfcost));
+    super::selfcost_comparison::panels(&mut part, &labelled(documents, Document::selfcosts));
     super::phase::side_by_side(&mut part, &of_kind!(documents, Phase));
     part.panels.extend(super::matrix::together(&of_kind!(documents, Matrix)));
     part.panels.extend(super::comm::together(&of_kind!(documents, Comm)));

@@ -5,6 +5,7 @@ use perftax_doc::{ClaimVerdict, FieldTest, StepOutcome};
 use super::page::{Grid, Panel, Part};
 use super::{audit, calibration, selfcost};
 use crate::columns::ClaimColumns;
+use crate::text::verdicts;
 
 pub(super) fn parts(doc: &FieldTest) -> Vec<Part> {
     let mut part = Part::of(&doc.origin, "Which of perftax's claims hold on this machine");
@@ -35,4 +36,15 @@ pub(super) fn parts(doc: &FieldTest) -> Vec<Part> {
     parts.extend(doc.audit.iter().map(audit::part));
     parts.extend(doc.selfcost.iter().map(selfcost::part));
     parts
+}
+
+/// Claims of several machines: a row a claim, a column a machine.
+pub(super) fn together(docs: &[(String, &FieldTest)]) -> Option<Panel> {
+    if docs.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = std::iter::once("claim").chain(docs.iter().map(|(label, _)| label.as_str())).collect();
+    let mut table = Grid::new(&names);
+    verdicts(docs).into_iter().for_each(|row| table.row(row));
+    Some(Panel::new("Claims", "What could not be held against a machine is untested there, and never confirmed.").table(table))
 }

@@ -277,7 +277,7 @@ impl Trace {
             "type": "heatmap", "x": labels(columns), "y": labels(rows), "z": fields, "text": texts, "texttemplate": "%{text}",
             "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>", "zmin": -most, "zmax": most, "xgap": 2, "ygap": 2,
             "colorscale": [[0, "#3b7dd8"], [0.5, "#e9e9e4"], [1, "#e0752d"]], "textfont": {"color": "#1c1c1c"},
-            "colorbar": {"tickformat": "~%", "title": {"text": "overhead"}},
+            "colorbar": {"tickformat": "~%", "title": {"text": "overhead", "side": "right"}, "thickness": 12},
         }))
     }
 
@@ -291,6 +291,9 @@ impl Trace {
         said: &[Vec<String>],
     ) -> Self {
         let [texts, said] = [texts, said].map(|all| all.iter().map(|row| labels(row)).collect::<Vec<_>>());
+        // A field is not wide: its interval stands below its number.
+        let two_lines = |row: &Vec<String>| row.iter().map(|text| text.replace('±', "<br>±")).collect::<Vec<_>>();
+        let texts: Vec<Vec<String>> = texts.iter().map(two_lines).collect();
         let map = Self(json!({
             "type": "heatmap", "x": labels(columns), "y": labels(rows), "z": fields, "hovertext": said, "hoverinfo": "text",
             "coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "hoverongaps": false,

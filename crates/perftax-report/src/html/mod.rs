@@ -129,22 +129,28 @@ pub fn trace_join(doc: &TraceJoin) -> String {
 
 /// Several machines or kernels side by side: documents of one kind.
 pub fn comparison(documents: &[Document]) -> String {
-    page::render(vec![comparison::part(documents)])
+    let together = comparison::part(documents);
+    // Beside the machines: of some kinds no panel holds two, and they stand below each other.
+    let is_told = together.panels.len() > 1;
+    let single = documents.iter().filter(|_| !is_told).flat_map(parts);
+    page::render(std::iter::once(together).chain(single).collect())
 }
 
 /// Documents of any kinds below each other on one page.
 pub fn documents(documents: &[Document]) -> String {
-    page::render(documents.iter().map(part).collect())
+    page::render(documents.iter().flat_map(parts).collect())
 }
 
-fn part(document: &Document) -> Part {
-    match document {
+fn parts(document: &Document) -> Vec<Part> {
+    vec![match document {
         Document::Calibration(doc) => calibration::part(doc),
         Document::Prediction(doc) => prediction::part(doc),
+        Document::Tool(doc) => tool::part(doc),
         Document::Plan(doc) => plan::part(doc),
         Document::Verification(doc) => verification::part(doc),
         Document::Bill(doc) => bill::part(doc),
         Document::Lint(doc) => lint::part(doc),
+        Document::Recorded(doc) => recorded::part(doc),
         Document::Simulation(doc) => simulation::part(doc),
         Document::Stat(doc) => stat::part(doc),
         Document::Sensitivity(doc) => sensitivity::part(doc),
@@ -153,6 +159,6 @@ fn part(document: &Document) -> Part {
         Document::Phase(doc) => phase::part(doc),
         Document::Matrix(doc) => matrix::part(doc),
         Document::Comm(doc) => comm::part(doc),
-        Document::Recorded(doc) => recorded::part(doc),
-    }
+        Document::FieldTest(doc) => return field_test::parts(doc),
+    }]
 }

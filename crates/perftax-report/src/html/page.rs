@@ -74,14 +74,15 @@ impl Part {
         let optional = |name: &str, value: &str| (!value.is_empty()).then(|| (name.to_string(), printable(value)));
         let facts = [
             Some(("machine".to_string(), machine(origin))),
-            optional("CPU", &origin.machine.cpu),
+            // Most names of machines begin with it.
+            optional("CPU", &origin.machine.cpu).filter(|_| !origin.machine.name.contains(&origin.machine.cpu)),
             optional("microcode", &origin.machine.microcode),
             optional("hypervisor", &origin.machine.virtualisation),
-            optional("mitigations", &origin.machine.mitigations),
             // A simulation has no date: it is the same whenever it is made.
             (origin.taken_at_s > 0.0).then(|| ("taken".to_string(), units::date(origin.taken_at_s))),
             Some(("perftax".to_string(), printable(&origin.perftax))),
             optional("command", &shell::join(&origin.command)),
+            optional("mitigations", &origin.machine.mitigations),
         ];
         Self {
             kind: printable(&origin.kind),
@@ -189,6 +190,18 @@ pub(super) struct Extra<'a> {
     pub(super) style: &'a str,
     /// A script that runs before the plots are drawn.
     pub(super) script: &'a str,
+}
+
+/// Characters of a fact of the head that fit into one of its columns; a longer one has a line of its own.
+const COLUMN: usize = 80;
+
+fn is_wide(fact: &(String, String)) -> bool {
+    fact.1.chars().count() > COLUMN
+}
+
+/// A number keeps its unit and its interval beside it where a line is broken.
+fn tied(text: &str) -> String {
+    text.replace(" %", "\u{a0}%").replace(" ±", "\u{a0}±").replace("± ", "±\u{a0}")
 }
 
 /// The finished page.

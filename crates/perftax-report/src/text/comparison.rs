@@ -6,6 +6,7 @@ use perftax_doc::{Bill, Calibration, Lint, Matrix, MatrixKey, MatrixMode, Plan, 
 
 use crate::document::Document;
 use crate::printable::printable;
+use crate::rendering::Render as _;
 use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::text::known;
@@ -19,8 +20,14 @@ pub fn comparison(documents: &[Document]) -> String {
         let text = format!("{}, {}", crate::sheet::machine(origin), units::date(origin.taken_at_s));
         sheet.row(&format!("{:>7}", label(i)), &text);
     }
-    for table in tables(documents) {
-        sheet.table(&table);
+    let tables = tables(documents);
+    for table in &tables {
+        sheet.table(table);
+    }
+    if tables.is_empty() {
+        // No table holds two of this kind: one after the other.
+        let one = |(i, document): (usize, &Document)| format!("\n{}\n{}", label(i), document.text());
+        return sheet.finish() + &documents.iter().enumerate().map(one).collect::<String>();
     }
     for (i, document) in documents.iter().enumerate().filter(|(_, d)| !d.origin().warnings.is_empty()) {
         sheet.row("", &format!("about {}:", label(i)));
@@ -32,6 +39,11 @@ pub fn comparison(documents: &[Document]) -> String {
 /// The short name of the i-th document: A, B, … Z, then numbers.
 pub(crate) fn label(i: usize) -> String {
     u8::try_from(i).ok().filter(|&i| i < 26).map_or_else(|| format!("#{}", i + 1), |i| char::from(b'A' + i).to_string())
+}
+
+/// Documents of a kind with their labels: those themselves, or those that field tests hold.
+pub(crate) fn labelled<'a, T: 'a>(documents: &'a [Document], of: impl Fn(&'a Document) -> Vec<&'a T>) -> Vec<(String, &'a T)> {
+    documents.iter().enumerate().flat_map(|(i, document)| of(document).into_iter().map(move |doc| (label(i), doc))).collect()
 }
 
 fn tables(documents: &[Document]) -> Vec<Table> {
@@ -49,13 +61,14 @@ fn tables(documents: &[Document]) -> Vec<Table> {
         };
     }
     let all = [
-        calibrations(&of_kind!(Calibration)),
+        super::field_test::side_by_side(&of_kind!(FieldTest)),
+        calibrations(&labelled(documents, Document::calibrations)),
         predictions(&of_kind!(Prediction)),
         plans(&of_kind!(Plan)),
         verifications(&of_kind!(Verification)),
         bills(&of_kind!(Bill)),
         lints(&of_kind!(Lint)),
-        super::selfcost_comparison::selfcosts(&of_kind!(Selfcost)),
+        super::selfcost_comparison::selfcosts(&labelled(documents, Document::selfcosts)),
         super::phase::side_by_side(&of_kind!(Phase)),
         matrices(&of_kind!(Matrix)),
         super::comm_comparison::side_by_side(&of_kind!(Comm)),

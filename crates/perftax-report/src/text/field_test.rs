@@ -1,5 +1,6 @@
 //! `perftax field-test` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{ClaimVerdict, FieldTest, StepOutcome};
 
@@ -45,4 +46,26 @@ pub fn field_test(doc: &FieldTest) -> String {
     sheet.warnings(&doc.origin.warnings);
     sheet.row("next", &"perftax field-test --json field-test.json".bold().to_string());
     sheet.finish()
+}
+
+/// Claims of several machines: a row a claim, a column a machine.
+pub(super) fn side_by_side(docs: &[(String, &FieldTest)]) -> Vec<Table> {
+    if docs.is_empty() {
+        return Vec::new();
+    }
+    let table = docs.iter().fold(Table::default().left("claim"), |table, (label, _)| table.left(label));
+    vec![verdicts(docs).into_iter().fold(table, |mut table, row| {
+        table.row(row);
+        table
+    })]
+}
+
+/// A row a claim: its name, and each machine's verdict, `—` where it was not asked.
+pub(crate) fn verdicts(docs: &[(String, &FieldTest)]) -> Vec<Vec<String>> {
+    let names = docs.iter().flat_map(|(_, doc)| &doc.claims).map(|claim| claim.name.as_str()).unique();
+    let verdict = |name: &str, doc: &FieldTest| {
+        let claim = doc.claims.iter().find(|claim| claim.name == name);
+        claim.map_or("—".to_string(), |claim| claim.verdict.name().into())
+    };
+    names.map(|name| [printable(name)].into_iter().chain(docs.iter().map(|(_, doc)| verdict(name, doc))).collect()).collect()
 }

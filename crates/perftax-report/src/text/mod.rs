@@ -85,7 +85,9 @@ pub(crate) use comm_lines::{
     source as comm_source, threads as comm_threads, word as comm_word,
 };
 #[cfg(feature = "html")]
-pub(crate) use comparison::{keys as grid_keys, label, ratio, told_apart as grids_told_apart};
+pub(crate) use comparison::{keys as grid_keys, label, labelled, ratio, told_apart as grids_told_apart};
+#[cfg(feature = "html")]
+pub(crate) use field_test::verdicts;
 #[cfg(feature = "html")]
 pub(crate) use lint::{extent, found as lint_found, lint_verdict};
 #[cfg(feature = "html")]
@@ -95,7 +97,6 @@ pub(crate) use matrix::{
 };
 #[cfg(feature = "html")]
 pub(crate) use phase::interval as phase_interval;
-#[cfg(feature = "html")]
 pub(crate) use recorded::{
     budget as recorded_budget, expense_cost, expense_count, name as expense_name, on_cpus as recorded_place,
     rates as recorded_rates,

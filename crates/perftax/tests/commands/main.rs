@@ -13,6 +13,7 @@ mod common;
 mod faults;
 mod feedback;
 mod field_test;
+mod gallery;
 mod input;
 #[cfg(feature = "trace")]
 mod languages;

@@ -121,7 +121,7 @@ impl<'a> Maps<'a> {
 
     fn scale(&self) -> Value {
         json!({
-            "cmin": 0, "cmax": self.most, "colorscale": [[0, "#f4f1ea"], [0.25, "#f2c48f"], [0.6, "#e0752d"], [1, "#7a2c0c"]],
+            "cmin": 0, "cmax": self.most, "colorscale": [[0, "#f4f1ea"], [0.25, "#f2c48f"], [0.6, "#eb9a5c"], [1, "#7a2c0c"]],
             "colorbar": {"tickformat": "~s", "title": {"text": "transfers", "side": "right"}, "thickness": 12},
         })
     }

@@ -77,7 +77,7 @@ fn of_files(args: &Args, here: &Origin) -> Result<Vec<Found>> {
     let this = crate::host::kernel_says("hostname");
     let mut all = Vec::new();
     for file in &args.files {
-        for document in saved::read(file, WANTED)? {
+        for document in saved::read(file, WANTED)?.into_iter().flat_map(Document::results) {
             let kind = document.kind();
             let Some(document) = publishable(document) else {
                 return Err(saved::unfit(format!("{} (a result of '{kind}')", file.display()), WANTED));
