@@ -79,8 +79,12 @@ fn panel(experiment: &AuditedExperiment) -> Panel {
     }
     let names: Vec<String> = drawn.iter().map(|row| row.case.clone()).collect();
     let errors: Vec<Estimate> = drawn.iter().map(|row| row.error).collect();
-    let mut figure =
-        Figure::new(110 + 26 * drawn.len() as u32, Axis::share("error, signed").reference_zero(), Axis::names().downwards());
+    // Errors of nothing would be drawn on an axis from -100 to 100 %.
+    const LEAST: f64 = 0.01;
+    let axis = Axis::share("error, signed").reference_zero();
+    let is_small = errors.iter().all(|error| error.low >= -LEAST && error.high <= LEAST);
+    let axis = if is_small { axis.within(LEAST) } else { axis };
+    let mut figure = Figure::new(110 + 26 * drawn.len() as u32, axis, Axis::names().downwards());
     figure.add(Trace::forest("error", &errors, &names).colour(0).unlisted());
     panel.figure(figure)
 }

@@ -1,5 +1,7 @@
 //! Plots as plotly.js takes them: traces and a layout. Colours that follow the page's look are set by the page's script.
 
+use std::collections::BTreeSet;
+
 use perftax_doc::{Estimate, Mechanism};
 use serde_json::{Map, Value, json};
 
@@ -136,6 +138,11 @@ impl Axis {
         self.with(json!({"autorange": "reversed"}))
     }
 
+    /// From so much below zero to as much above it.
+    pub(super) fn within(self, most: f64) -> Self {
+        self.with(json!({"range": [-most, most]}))
+    }
+
     pub(super) fn reference_zero(self) -> Self {
         self.with(json!({"zeroline": true}))
     }
@@ -196,8 +203,33 @@ impl Figure {
         }));
     }
 
+    /// Gives many names downwards exactly their place: plotly.js leaves a twentieth of the axis empty above and below them.
+    fn fit_names(&mut self) {
+        const MANY: usize = 20;
+        for (key, axis) in self.layout.iter_mut().filter(|(key, _)| key.starts_with("yaxis")) {
+            if axis["autorange"] != "reversed" || axis["type"] != "category" {
+                continue;
+            }
+            let of_axis = key.replace("axis", "");
+            let on_it = |trace: &&Value| trace["yaxis"].as_str().unwrap_or("y") == of_axis;
+            let names: BTreeSet<&str> = self
+                .data
+                .iter()
+                .filter(on_it)
+                .filter_map(|trace| trace["y"].as_array())
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            if let (true, Some(axis)) = (names.len() > MANY, axis.as_object_mut()) {
+                axis.remove("autorange");
+                axis.insert("range".into(), json!([names.len() as f64 - 0.5, -0.5]));
+            }
+        }
+    }
+
     /// The plot as JSON that is safe inside a script element: `<` never stands in it.
     pub(super) fn json(mut self) -> String {
+        self.fit_names();
         self.layout.insert("shapes".into(), self.shapes.into());
         self.layout.insert("annotations".into(), self.annotations.into());
         json!({"data": self.data, "layout": self.layout}).to_string().replace('<', "\\u003c")
@@ -392,4 +424,22 @@ pub(super) fn geometric(low: f64, high: f64, n: usize) -> Vec<f64> {
 /// A period as a number on the axis of [`Axis::period`]: seconds or events.
 pub(super) fn place(mechanism: Mechanism, period: f64) -> f64 {
     if mechanism.is_time_driven() { period * 1e-9 } else { period }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_names_fill_their_axis_and_few_keep_its_margin() {
+        let drawn = |count: usize| {
+            let names: Vec<String> = (0..count).map(|i| format!("name {i}")).collect();
+            let mut figure = Figure::new(400, Axis::count("cost"), Axis::names().downwards());
+            figure.add(Trace::forest("cost", &vec![Estimate::exact(1.0); count], &names));
+            serde_json::from_str::<Value>(&figure.json()).unwrap()["layout"]["yaxis"].clone()
+        };
+        assert_eq!(drawn(40)["range"], json!([39.5, -0.5]));
+        assert!(drawn(40).get("autorange").is_none());
+        assert_eq!(drawn(5)["autorange"], "reversed");
+    }
 }

@@ -199,8 +199,14 @@ fn is_wide(fact: &(String, String)) -> bool {
     fact.1.chars().count() > COLUMN
 }
 
-/// A number keeps its unit and its interval beside it where a line is broken.
+/// A number keeps its unit and its interval beside it where a line is broken, and an interval is not broken.
 fn tied(text: &str) -> String {
+    let mut is_inside = false;
+    let ends = |c: char| {
+        is_inside = c == '[' || is_inside && c != ']';
+        if c == ' ' && is_inside { '\u{a0}' } else { c }
+    };
+    let text: String = text.chars().map(ends).collect();
     text.replace(" %", "\u{a0}%").replace(" ±", "\u{a0}±").replace("± ", "±\u{a0}")
 }
 
@@ -245,4 +251,15 @@ pub(super) fn sentence(text: &str) -> String {
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     let end = if text.ends_with('?') { "" } else { "." };
     format!("{first}{}{end}", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tied;
+
+    #[test]
+    fn a_number_is_not_torn_from_its_unit_or_interval() {
+        assert_eq!(tied("costs 0.36 % [0.24, 0.61], at most"), "costs 0.36\u{a0}% [0.24,\u{a0}0.61], at most");
+        assert_eq!(tied("14.0 µs ± 2.3 here"), "14.0 µs\u{a0}±\u{a0}2.3 here");
+    }
 }

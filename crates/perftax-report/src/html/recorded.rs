@@ -2,6 +2,7 @@
 
 use itertools::Itertools as _;
 use perftax_doc::{Recorded, Stretch};
+use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
@@ -34,16 +35,39 @@ fn middle(stretch: &Stretch) -> f64 {
     stretch.from_s + stretch.elapsed_s / 2.0
 }
 
+/// The course in pieces of a second and longer, over which the budget binds: the middle of each, what was spent at most, and the program's CPU time.
+fn seconds(course: &[Stretch]) -> Vec<(f64, f64, f64)> {
+    let mut pieces: Vec<(f64, f64, f64)> = Vec::new();
+    let mut rest = course;
+    while let Some(first) = rest.first() {
+        let mut elapsed = 0.0;
+        let is_within = |stretch: &&Stretch| {
+            let is_within = elapsed < 1.0;
+            elapsed += stretch.elapsed_s;
+            is_within
+        };
+        let count = rest.iter().take_while(is_within).count();
+        let (piece, behind) = rest.split_at(count);
+        rest = behind;
+        let length: f64 = piece.iter().map(|stretch| stretch.elapsed_s).sum();
+        let spent = piece.iter().map(|stretch| stretch.spent_high_s).sum();
+        let used = piece.iter().map(|stretch| stretch.program_cpu_s).sum();
+        pieces.push((first.from_s + length / 2.0, spent, used));
+    }
+    pieces
+}
+
 /// What was spent, against what the budget allowed.
 fn spending(doc: &Recorded) -> Panel {
-    let used = || doc.course.iter().filter(|stretch| stretch.program_cpu_s > stretch.spent_high_s);
-    let x: Vec<f64> = used().map(middle).collect();
-    let y: Vec<f64> = used().map(|stretch| stretch.spent_high_s / (stretch.program_cpu_s - stretch.spent_high_s)).collect();
+    let seconds = seconds(&doc.course);
+    let used = || seconds.iter().filter(|(_, spent, used)| used > spent);
+    let x: Vec<f64> = used().map(|(at, ..)| *at).collect();
+    let y: Vec<f64> = used().map(|(_, spent, used)| spent / (used - spent)).collect();
     let mut figure = Figure::new(360, Axis::time("since the start"), Axis::share("of the program's CPU time").zero_based());
-    figure.add(Trace::line("spent at most", &x, &y).colour(0));
+    figure.add(Trace::line("spent at most", &x, &y).colour(0).with(json!({"mode": "lines+markers"})));
     figure.level(doc.budget, false, "budget");
-    let caption = "The upper end of what sampling took, as a share of what the program used of its own. A stretch is shorter than a second where the \
-                   recording is: the budget binds over a second and longer.";
+    let caption = "The upper end of what sampling took, as a share of what the program used of its own: a point for each second, over which the \
+                   budget binds.";
     Panel::new("Spent over time", caption).figure(figure)
 }
 
@@ -106,4 +130,24 @@ pub(super) fn together(docs: &[(String, &Recorded)]) -> Option<Panel> {
         ]);
     }
     Some(Panel::new("Recordings within a budget", "What each cost by its own account, and what it is good for.").table(table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_of_the_course_is_a_second_or_longer_and_none_is_left_out() {
+        let stretch = |i: u32| Stretch {
+            from_s: f64::from(i) * 0.3,
+            elapsed_s: 0.3,
+            program_cpu_s: 0.1,
+            spent_high_s: if i == 0 { 0.05 } else { 0.001 },
+            ..Stretch::default()
+        };
+        let pieces = seconds(&(0..10).map(stretch).collect::<Vec<_>>());
+        let used: Vec<f64> = pieces.iter().map(|(.., used)| (used * 10.0).round()).collect();
+        assert_eq!(used, [4.0, 4.0, 2.0]);
+        assert!((pieces[0].0 - 0.6).abs() < 1e-9 && (pieces[0].1 - 0.053).abs() < 1e-9);
+    }
 }

@@ -1,6 +1,6 @@
 //! The page of what another tool would cost.
 
-use perftax_doc::{PriceSource, ToolPrediction, ToolTrial, TrialStage};
+use perftax_doc::{Estimate, PriceSource, ToolPrediction, ToolTrial, TrialStage};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
@@ -12,6 +12,7 @@ use crate::{shell, units};
 pub(super) fn part(doc: &ToolPrediction) -> Part {
     let program = shell::program(&doc.workload);
     let mut part = Part::of(&doc.origin, format!("What {} would cost {program}", doc.tool));
+    part.kind = "predict --tool".into();
     let least = if doc.unpriced.is_empty() { "expected overhead" } else { "expected overhead, at least" };
     part.fact(least, units::estimate_share(&doc.priced_overhead), "of elapsed time without the tool");
     part.fact("tool", doc.tool.clone(), shell::join(&doc.line));
@@ -47,10 +48,10 @@ pub(super) fn part(doc: &ToolPrediction) -> Part {
 fn terms(doc: &ToolPrediction) -> Panel {
     let shown: Vec<_> = doc.terms.iter().filter(|term| term.overhead.estimate > 0.0).collect();
     let names: Vec<String> = shown.iter().map(|term| term.what.clone()).collect();
-    let shares: Vec<f64> = shown.iter().map(|term| term.overhead.estimate).collect();
+    let shares: Vec<Estimate> = shown.iter().map(|term| term.overhead).collect();
     let mut figure = Figure::new(320, Axis::names(), Axis::share("of elapsed time"));
     figure.set("bargap", json!(0.5));
-    figure.add(Trace::bars_up("overhead", &names, &shares).colour(0));
+    figure.add(Trace::bars_between("overhead", &names, &shares).colour(0));
     let ToolColumns { what, count, each, overhead, source } = ToolColumns::new();
     let table = Grid::of(&[&what, &count, &each, &overhead, &source], doc.terms.iter());
     let tried = doc.terms.iter().any(|term| term.source == PriceSource::Trial);

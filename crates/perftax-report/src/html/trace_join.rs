@@ -37,6 +37,7 @@ pub(super) fn page(doc: &TraceJoin) -> String {
 fn part(doc: &TraceJoin) -> Part {
     let services: Vec<String> = doc.traces.iter().map(|trace| printable(&trace.service)).collect();
     let mut part = Part::of(&doc.origin, format!("Messages over {}", services.join(", ")));
+    part.kind = "trace join".into();
     if let Some(requests) = &doc.requests {
         part.lead = lead(requests);
         let ns = |ns: u64| units::time_ns(ns as f64);

@@ -147,28 +147,28 @@ fn errors(doc: &Verification, groups: &[(String, Vec<&Cell>)]) -> Panel {
     let mut table = Grid::new(&[
         "workload",
         "#period",
+        "#E",
+        "covers 0",
         "#rounds",
         "#samples",
         "#of expected",
         "#unmonitored",
         "#expected",
         "#measured",
-        "#E",
-        "covers 0",
     ]);
     for (name, cells) in groups {
         for c in cells {
             table.row(vec![
                 name.clone(),
                 units::period(doc.mechanism, c.period),
+                units::estimate_share(&c.error),
+                if c.covered { "yes" } else { "NO" }.into(),
                 c.rounds.to_string(),
                 units::about(c.samples.round()),
                 if c.expected_samples > 0.0 { units::share(c.samples / c.expected_samples) } else { String::new() },
                 units::estimate_s(&c.unmonitored_s),
                 units::estimate_s(&c.expected_s),
                 units::estimate_s(&c.measured_s),
-                units::estimate_share(&c.error),
-                if c.covered { "yes" } else { "NO" }.into(),
             ]);
         }
     }

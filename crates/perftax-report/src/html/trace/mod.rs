@@ -200,7 +200,7 @@ fn slow_row(slow: &SlowMessage) -> String {
     let doubt = if slow.is_doubtful { "?" } else { "" };
     format!(
         "<tr><td><button type=\"button\" data-select=\"{id}\" data-begin=\"{begin}\">{id}{label}</button></td>\
-         <td class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"wrap\">{}</td>\
+         <td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"wrap\">{}</td><td class=\"number\">{}</td><td class=\"wrap\">{}</td>\
          <td title=\"records were lost meanwhile\">{doubt}</td></tr>\n",
         units::time_s(slow.begin_s),
         units::time_ns(slow.latency_ns as f64),
