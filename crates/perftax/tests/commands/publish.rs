@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use perftax_doc::{DatasetAdd, DatasetCheck, TracePublish};
+use perftax_doc::{DatasetAdd, DatasetCheck, FieldStep, FieldTest, StepOutcome, TracePublish};
 
 use crate::common::{perftax, said, traced};
 
@@ -235,4 +235,61 @@ fn what_others_published_has_the_day_of_its_publication() {
     assert_eq!(of_ross.count(), 3, "{files:?}");
     let (_, again, _) = add(fleet.to_str().unwrap(), &["--machine", "all"]);
     assert!(again.unwrap().results.iter().all(|result| result.was_there));
+}
+
+/// A field test of this machine with one calibration, which is put where the test keeps what is done.
+fn field_test(folder: &Path) -> PathBuf {
+    let (kept, file) = (folder.join("kept"), folder.join("test.json"));
+    let test = |more: &[&str]| {
+        let output = perftax(&[&["field-test", "--quick", "--folder", kept.to_str().unwrap()], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    };
+    test(&["--only", "doctor"]);
+    let mut calibration: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(kept.join("doctor.json")).unwrap()).unwrap();
+    let measured = serde_json::json!({
+        "kind": "calibrate", "taken_at_s": 1_795_000_000.0, "command": ["perftax", "calibrate"], "warnings": [],
+        "mechanism": "cpu-clock", "event": "cpu-clock", "terms": {"ip": {"estimate": 9.0, "low": 8.0, "high": 10.0, "confidence": 0.95}},
+        "alpha_ns": {"estimate": 5000.0, "low": 4900.0, "high": 5100.0, "confidence": 0.95},
+        "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0,
+        "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
+        "stopped": "precision", "blocks": []
+    });
+    calibration.as_object_mut().unwrap().extend(measured.as_object().unwrap().clone());
+    fs::write(kept.join("calibrate-cpu-clock.json"), calibration.to_string()).unwrap();
+    let step = FieldStep { name: "calibrate-cpu-clock".into(), outcome: StepOutcome::Done, why: String::new(), elapsed_s: 1.0 };
+    fs::write(kept.join("calibrate-cpu-clock.step"), serde_json::to_string(&step).unwrap()).unwrap();
+    test(&["--only", "calibrate-cpu-clock", "--json", file.to_str().unwrap(), "--yes"]);
+    file
+}
+
+#[test]
+fn field_tests_are_added_without_a_name_that_they_do_not_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = folder.path().join("fleet");
+    let fleet = fleet.to_str().unwrap();
+    let file = field_test(folder.path());
+    // Another machine's, and that of one that is like it.
+    let text = fs::read_to_string(&file).unwrap();
+    let test: FieldTest = serde_json::from_str(&text).unwrap();
+    let (other, alike) = (folder.path().join("other.json"), folder.path().join("alike.json"));
+    let others = text.replace(&test.origin.machine.fingerprint, "0123456789abcdef");
+    fs::write(&other, &others).unwrap();
+    let mut later: FieldTest = serde_json::from_str(&others).unwrap();
+    later.calibrations[0].origin.taken_at_s += 86_400.0;
+    fs::write(&alike, serde_json::to_string(&later).unwrap()).unwrap();
+    let all = [&file, &other, &alike].map(|path| path.to_str().unwrap());
+    let (code, added, why) = add(fleet, &all);
+    let added = added.unwrap_or_else(|| panic!("{why}"));
+    assert_eq!(code, Some(0));
+    let found: Vec<(&str, &str)> = added.results.iter().map(|result| (result.kind.as_str(), result.host.as_str())).collect();
+    let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let (here, there) = (("calibrate", here.trim()), ("calibrate", "field-0123456789abcdef"));
+    assert_eq!(found, [here, there, there]);
+    assert!(added.results.iter().all(|result| !result.was_there && result.rows == 3), "{added:?}");
+    // Twice is once; and who knows whose it is says so.
+    let (_, again, _) = add(fleet, &all);
+    assert!(again.unwrap().results.iter().all(|result| result.was_there));
+    let (_, named, _) = add(fleet, &[other.to_str().unwrap(), "--host", "web-17"]);
+    assert_eq!(named.unwrap().results[0].host, "web-17");
 }

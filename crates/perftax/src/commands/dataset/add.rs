@@ -16,7 +16,8 @@ use crate::output::Output;
 use crate::saved;
 
 /// What files may hold.
-const WANTED: &str = "the output of perftax calibrate, selfcost, matrix, audit or record with --json FILE, or a machine profile";
+const WANTED: &str =
+    "the output of perftax calibrate, selfcost, matrix, audit, record or field-test with --json FILE, or a machine profile";
 /// Of all machines whose costs were published.
 const ALL: &str = "all";
 /// A day, s.
@@ -27,15 +28,17 @@ const DAY_S: f64 = 86_400.0;
 Examples:
   perftax dataset add fleet calibrate.json selfcost.json       results of this machine
   perftax dataset add fleet web-17.json --host web-17          a result of another one
+  perftax dataset add fleet field-tests/*.json                 field tests of machines that nobody names
   perftax dataset add fleet --machine all                      what was published of others' machines")]
 pub struct Args {
     /// A folder, or an object store such as s3://bucket/prefix
     #[arg(value_name = "DATASET")]
     dataset: String,
-    /// Results of calibrate, selfcost, matrix, audit, record, or saved machine profiles
+    /// Results of calibrate, selfcost, matrix, audit, record, field-test, or saved machine profiles
     #[arg(value_name = "FILE", required_unless_present = "machine")]
     files: Vec<PathBuf>,
-    /// The host that the files are of; this one, where this machine wrote them
+    /// The host that the files are of; this one, where this machine wrote them; of other machines' field tests, field- and
+    /// the machine's fingerprint
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
     /// Add the costs of a machine that was published (broadwell, haswell, …), of a description (.toml), or of all; may be
@@ -87,6 +90,8 @@ fn of_files(args: &Args, here: &Origin) -> Result<Vec<Found>> {
                 Some(host) if host.is_empty() => return Err(of_host("", "a name")),
                 Some(host) => host.clone(),
                 None if machine.fingerprint == here.machine.fingerprint => this.clone(),
+                // A field test's results name nobody, and so have no command line: machines that are alike are one.
+                None if document.origin().command.is_empty() => format!("field-{}", machine.fingerprint),
                 // A machine that is another one must not come in under this one's name.
                 None => {
                     let needed = format!("the name of the host that wrote it: {} is of {}", file.display(), machine.name);
