@@ -44,6 +44,10 @@ fn stat(share: &Path, options: &[&str]) -> Output {
     perftax.env("NO_COLOR", "1").output().unwrap()
 }
 
+fn is_root() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+}
+
 #[test]
 fn counts_repeat_and_a_change_is_found_in_its_function() {
     let place = tempfile::tempdir().unwrap();
@@ -66,4 +70,38 @@ fn counts_repeat_and_a_change_is_found_in_its_function() {
     let text = said(&other);
     // By 40,000 calls; the kernel's share of user time is none.
     assert!(text.contains("+40,000") && text.contains(" step "), "{text}");
+}
+
+/// Of whoever asks, wherever: owners, names of users, folders, locales and environments of this machine do not get into the other.
+#[test]
+fn counts_are_the_same_whoever_asks_and_from_where() {
+    let place = tempfile::tempdir().unwrap();
+    let (here, elsewhere) = (place.path().join("here"), place.path().join("a/longer/way/there"));
+    build(&here, &[]);
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    std::fs::copy(here.join("prog"), elsewhere.join("prog")).unwrap();
+    std::fs::write(elsewhere.join("beside"), "x".repeat(100_000)).unwrap();
+    let baseline = place.path().join("baseline.json");
+    let written = stat(&here, &["--no-functions", "--write-baseline", baseline.to_str().unwrap()]);
+    assert_eq!(written.status.code(), Some(0), "{}", String::from_utf8_lossy(&written.stderr));
+    // A user that may read the machine where it was built, and nothing else of root's.
+    let mut other = match is_root() {
+        true => {
+            let mut setpriv = Command::new("setpriv");
+            let capabilities = "+dac_override,+dac_read_search";
+            setpriv.args(["--reuid=1000", "--regid=1000", "--clear-groups"]);
+            setpriv.args(["--inh-caps", capabilities, "--ambient-caps", capabilities, "--"]).arg(common::perftax());
+            setpriv
+        }
+        false => Command::new(common::perftax()),
+    };
+    let cache = perftax_vm::cache_folder();
+    let caches = cache.ancestors().nth(2).unwrap();
+    other.args(["vm", "stat", "--append", "nopti", "--no-functions", "-r", "2", "--baseline"]).arg(&baseline);
+    other.args(["--share", "longer/way/there", "--", "./prog"]).current_dir(place.path().join("a"));
+    other.env("XDG_CACHE_HOME", caches).env("HOME", "/").env("USER", "somebody-else").env("LC_ALL", "tr_TR.UTF-8");
+    other.env("LANG", "tr_TR.UTF-8").env("TZ", "Asia/Tokyo").env("MORE", "x".repeat(3000)).env("NO_COLOR", "1");
+    let same = other.output().unwrap();
+    let said = String::from_utf8_lossy(&same.stderr);
+    assert!(same.status.code() == Some(0) && said.contains("2 runs, all alike"), "{said}");
 }
