@@ -246,7 +246,7 @@ impl Place {
 }
 
 /// A stretch of a message's critical path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathStep {
     /// When it began, from the message's beginning on, ns.
@@ -270,4 +270,7 @@ pub struct PathStep {
     pub which: Option<String>,
     /// How many wakers away from the message it is; 0: its own.
     pub depth: u32,
+    /// Functions that its thread was sampled in meanwhile, whatever it was at, most samples first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<SampledFunction>,
 }

@@ -173,6 +173,11 @@ fn cost(doc: &TraceReport) -> String {
             format!("{least}{} of the program's CPU time, as found on it {checks}{priced}: {parts}", share.bold())
         }
         (None, Some(share)) => format!("{} of the program's CPU time by what has a price: {parts}", units::estimate_share(share)),
+        (None, None) if is_whole && !doc.cost.parts.is_empty() => format!(
+            "not known as a share of the program's CPU time ({}): by price it would be nearly all of it, or more, and records of other \
+             programs are among them: {parts}",
+            units::time_s(doc.meta.cpu_s)
+        ),
         (None, None) => parts,
     };
     if let Some(own_s) = doc.meta.own_cpu_s {
@@ -201,7 +206,9 @@ pub(super) fn blamed(blame: &TailBlame) -> Table {
             .chain(cause.functions.iter().map(|detail| (detail, "by samples")));
         for (detail, how) in details.filter(|(detail, _)| is_more(detail)) {
             let ns = &detail.extra_ns;
-            table.row(vec![format!("  {}", shortened(&detail.name)), units::estimate_ns(ns), share(ns), how.into()]);
+            // Who ended it stands at its end.
+            let name = shortened_to(&detail.name, MAX_BLAMED);
+            table.row(vec![format!("  {name}"), units::estimate_ns(ns), share(ns), how.into()]);
         }
     }
     table
@@ -249,11 +256,18 @@ pub(super) fn slowest(slowest: &[SlowMessage]) -> Table {
     table
 }
 
+/// What there is room for beside the numbers of a blame.
+const MAX_BLAMED: usize = 64;
+
 /// Names may be as long as a template's.
 pub(super) fn shortened(name: &str) -> String {
-    const LONGEST: usize = 48;
+    const MAX: usize = 48;
+    shortened_to(name, MAX)
+}
+
+fn shortened_to(name: &str, max: usize) -> String {
     let name = printable(name);
-    match name.char_indices().nth(LONGEST) {
+    match name.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", &name[..at]),
         None => name,
     }

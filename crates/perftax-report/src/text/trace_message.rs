@@ -1,10 +1,13 @@
 //! `perftax trace show` on a terminal.
 
+use std::collections::BTreeMap;
+
 use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{PathStep, RelatedMessage, SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
 
 use super::plural;
+use super::trace::shortened;
 use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
@@ -50,7 +53,12 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     sheet.table(&causes(doc));
     sheet.table(&pieces(message, most));
     if !doc.path.is_empty() {
-        sheet.row("path", "what it took its time for, along who ended its waiting:");
+        let along = along(doc);
+        if !along.is_empty() {
+            sheet.row("waited", "for whom, and what those did meanwhile, along who ended its waiting:");
+            sheet.table(&along);
+        }
+        sheet.row("path", "the same, step by step:");
         sheet.table(&path(doc, most));
     }
     if message.left_out > 0 {
@@ -146,12 +154,49 @@ fn named(message: &RelatedMessage) -> String {
     if known.is_empty() { message.id.to_string() } else { format!("{} ({known})", message.id) }
 }
 
+/// The critical path in sums: each thread and what it was at, and the functions that it was sampled in then.
+fn along(doc: &TraceMessage) -> Table {
+    // Its own time of each cause is told of above; of whom it waited for nothing is.
+    let mut sums: Vec<(&PathStep, u64, BTreeMap<&str, u64>)> = Vec::new();
+    for step in doc.path.iter().filter(|step| step.depth > 0) {
+        let known = sums.iter().position(|(other, ..)| (other.tid, &other.cause) == (step.tid, &step.cause));
+        let at = known.unwrap_or_else(|| {
+            sums.push((step, 0, BTreeMap::new()));
+            sums.len() - 1
+        });
+        let (_, ns, functions) = &mut sums[at];
+        *ns += step.ns;
+        step.functions.iter().for_each(|function| *functions.entry(&function.name).or_default() += function.samples);
+    }
+    sums.sort_by_key(|(_, ns, _)| std::cmp::Reverse(*ns));
+    let all = doc.path.iter().map(|step| step.ns).sum::<u64>().max(1) as f64;
+    let mut table = Table::default().right("took").right("of it").left("thread").left("what").remarks("in, by samples");
+    for (step, ns, functions) in sums.into_iter().filter(|(_, ns, _)| *ns as f64 >= WORTH_A_LINE * all) {
+        let samples: u64 = functions.values().sum();
+        let mut order: Vec<(&str, u64)> = functions.into_iter().collect();
+        order.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+        let functions = order.iter().take(FUNCTIONS).map(|(name, own)| format!("{} ({own} of {samples})", shortened(name)));
+        table.row(vec![
+            units::time_ns(ns as f64),
+            units::share(ns as f64 / all),
+            printable(&step.thread),
+            printable(&step.cause),
+            functions.collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    table
+}
+
+/// Of the whole path; and functions of a row.
+const WORTH_A_LINE: f64 = 0.01;
+const FUNCTIONS: usize = 3;
+
 /// The critical path: the longest steps have lines, the others between them are folded.
 fn path(doc: &TraceMessage, most: usize) -> Table {
     let mut lengths: Vec<u64> = doc.path.iter().map(|step| step.ns).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     let least = if most == 0 { u64::MAX } else { lengths.get(most - 1).copied().unwrap_or(0) };
-    let mut table = Table::default().right("at").right("took").left("thread").left("at message").left("what");
+    let mut table = Table::default().right("at").right("took").left("thread").left("at message").left("what").remarks("");
     let mut short: Vec<&PathStep> = Vec::new();
     let fold = |short: &mut Vec<&PathStep>, table: &mut Table| {
         let Some(first) = short.first() else { return };
@@ -178,6 +223,7 @@ fn path(doc: &TraceMessage, most: usize) -> Table {
             format!("{}{}", "  ".repeat(step.depth as usize), printable(&step.thread)),
             at,
             [Some(printable(&step.cause)), step.which.as_deref().map(printable)].into_iter().flatten().join(": "),
+            step.functions.iter().map(in_piece).join(", "),
         ]);
     }
     fold(&mut short, &mut table);

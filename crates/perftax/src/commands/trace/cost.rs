@@ -288,12 +288,14 @@ fn whole_share(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
     if parts.iter().all(|part| part.each_ns.is_some()) { share(parts, cpu_s) } else { None }
 }
 
-/// What has a price: of the CPU time that there would have been without; the kernel's records of other programs are in it, so it is at most that.
+/// What has a price: of the CPU time that there would have been without; the kernel's records of other programs are in it, so it is at most that. None where that comes to nearly all of the
+/// CPU time, or more: what is left is then a small difference of large numbers.
 fn share(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
+    const MAX_OF_ALL: f64 = 0.8;
     let priced = parts.iter().filter_map(|part| Some(part.each_ns?.scaled(part.count as f64 * 1e-9)));
     let all = priced.reduce(|all, part| all.plus(&part))?;
-    let without = |cost: f64| cost / (cpu_s - cost).max(cpu_s / 1000.0);
-    (cpu_s > 0.0).then(|| Estimate::new(without(all.estimate), without(all.low), without(all.high)))
+    let without = |cost: f64| cost / (cpu_s - cost).max(cpu_s * (1.0 - MAX_OF_ALL));
+    (all.estimate < MAX_OF_ALL * cpu_s).then(|| Estimate::new(without(all.estimate), without(all.low), without(all.high)))
 }
 
 #[cfg(test)]
@@ -344,5 +346,7 @@ mod tests {
         let (whole, all) = cost(&[priced, part(1_300_000, None)]);
         assert!(whole.is_none() && all.is_some_and(|share| (share.estimate - 0.01 / 0.99).abs() < 1e-12), "{all:?}");
         assert_eq!(cost(&[part(7, None)]), (None, None));
+        // 0.9 s of 1 s: nine times the rest, or ninety.
+        assert_eq!(cost(&[part(90_000, Some(10_000.0))]), (None, None));
     }
 }

@@ -126,6 +126,20 @@ pub fn worked_on(reading: &Reading, meanwhile: &Meanwhile) -> doc::Meanwhile {
     doc::Meanwhile { tid, thread: reading.names.thread(tid), stretches, ns, is_partial, most, label }
 }
 
+/// Functions by the samples of one stretch, most samples first.
+pub fn functions_of(reading: &Reading, cause: Cause, sampled: &BTreeMap<u32, u64>, all_ns: u64) -> Vec<SampledFunction> {
+    let mut order: Vec<(u32, u64)> = sampled.iter().map(|(function, samples)| (*function, *samples)).collect();
+    order.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+    let named = order.into_iter().filter_map(|(function, samples)| {
+        Some(SampledFunction {
+            name: reading.names.detail(cause, Detail::Function(function), &reading.store.symbols)?,
+            samples,
+            between_ns: reading.meta.sampling_gap_ns.map(|gap_ns| between_ns(samples, 1, gap_ns, all_ns)),
+        })
+    });
+    named.collect()
+}
+
 /// Functions by samples, most samples first.
 fn functions(reading: &Reading, hits: &[&Hit], stretches: u64, all_ns: u64) -> Vec<SampledFunction> {
     let mut counts: BTreeMap<(u32, Cause), u64> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! `perftax trace show`: one message, piece by piece.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -13,7 +13,7 @@ use perftax_trace::{
     analyse, critical_path,
 };
 
-use super::describe::{shares, thread, waterfall};
+use super::describe::{functions_of, shares, thread, waterfall};
 use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         parts_left_out: own.ended - own.slowest().len() as u64,
         last_part: own.last().map(|(part, alone_ns)| LastPart { part: related(part.id, Some(part)), alone_ns }),
         hops: hops(&reading, &message, answer.timeline.as_ref()),
-        path: answer.timeline.as_ref().map(|timeline| path(&reading, &message, timeline)).unwrap_or_default(),
+        path: answer.timeline.as_ref().map_or_else(|| Ok(Vec::new()), |timeline| path(&reading, &message, timeline))?,
         neighbours: neighbours(&reading, &answer, &message, around),
         meta: reading.meta,
     };
@@ -272,16 +272,25 @@ fn unknown(args: &Args, id: u64, found: &Found) -> Error {
 }
 
 /// Its time along who ended its waiting; nothing where it waited for nobody who is known.
-fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Vec<PathStep> {
+fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Result<Vec<PathStep>> {
     // Of a trace of slow messages alone not all is known of other threads, and of one with too many pieces not of all.
     if reading.meta.kept.is_some() || message.left_out + timeline.left_out > 0 {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let steps = critical_path(message, timeline);
     if steps.iter().all(|step| step.depth == 0) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let described = steps.iter().map(|step| {
+    // Whoever is waited for may be at no message: its samples are told of here alone.
+    let mut sampled: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); steps.len()];
+    reading.store.samples(|sample| {
+        let after = steps.partition_point(|step| step.stretch.from_ns <= sample.time_ns);
+        let Some(at) = after.checked_sub(1) else { return };
+        if steps[at].tid == sample.tid && sample.time_ns <= steps[at].stretch.to_ns {
+            *sampled[at].entry(reading.store.symbols.function(sample.pid, sample.ip)).or_default() += 1;
+        }
+    })?;
+    let described = steps.iter().zip(&sampled).map(|(step, sampled)| {
         let Stretch { from_ns, to_ns, id, cause, which } = step.stretch;
         PathStep {
             from_ns: from_ns.saturating_sub(message.begin_ns),
@@ -293,9 +302,10 @@ fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Vec<PathSt
             cause: cause.name().into(),
             which: reading.names.which(cause, which, &reading.store.symbols),
             depth: step.depth,
+            functions: functions_of(reading, cause, sampled, to_ns - from_ns),
         }
     });
-    described.collect()
+    Ok(described.collect())
 }
 
 fn neighbours(reading: &Reading, answer: &Answer, message: &Message, around: Around) -> Vec<Neighbour> {
