@@ -37,12 +37,22 @@ pub fn plan(doc: &Prediction) -> String {
 
 /// A plan for a program, by what was measured of it; of all CPUs a recording within a budget, for a plan is of a program.
 pub fn plan_for(workload: &WorkloadProfile) -> String {
+    plan_like(workload, None)
+}
+
+/// The same, of a recording's line whose options the plan keeps.
+pub fn plan_like(workload: &WorkloadProfile, line: Option<&[String]>) -> String {
     if workload.is_of_all_cpus() {
         return "perftax record --budget 1% -a -o perf.data".into();
     }
     let of_process = workload.pid.map(|pid| format!("-p {pid}"));
     let command: Vec<String> = workload.command.iter().map(|word| printable(word)).collect();
-    format!("perftax plan --budget 1% {}", of_process.unwrap_or_else(|| format!("-- {}", join(&command))))
+    let like = line.map(|line| {
+        let line: Vec<String> = line.iter().map(|word| printable(word)).filter(|word| word != "--").collect();
+        format!("--like {} ", quote(&join(&line)))
+    });
+    let target = of_process.unwrap_or_else(|| format!("-- {}", join(&command)));
+    format!("perftax plan --budget 1% {}{target}", like.unwrap_or_default())
 }
 
 /// What a program is called: its command as one can paste it, or the process that was looked at.

@@ -66,12 +66,13 @@ pub fn price(
         payload: Payload::BASIC,
         planted_bias: 0.0,
     };
+    let name = event.map_or_else(|| mechanism.to_string(), |event| event.name.clone());
     let why = match lacking {
-        Some(terms) => format!("this machine's calibration of {mechanism} does not have the cost of {} yet", terms.join(", ")),
-        None => format!("no calibration of {mechanism} in this machine's profile yet"),
+        Some(terms) => format!("this machine's calibration of {name} does not have the cost of {} yet", terms.join(", ")),
+        None => format!("no calibration of {name} in this machine's profile yet"),
     };
     announce(&format!("{why}: calibrating, at most {} s", Goal::QUICK.time_limit.as_secs()));
-    let outcome = calibration::run(&spec, Goal::QUICK, 1)?;
+    let outcome = calibration::run(&spec, Goal::QUICK, 1).map_err(|error| in_longer_calibration(error, &name))?;
     drop(guard);
     let document = perftax_lab::calibrate::document(&here.catalog, here.origin("calibrate"), &spec, &Goal::QUICK, outcome)?;
     profile::save(&document)?;
@@ -85,6 +86,19 @@ pub fn price(
         .into());
     }
     Ok(priced(&document, event, origin))
+}
+
+/// A calibration that found no rest gets it in a longer one of its own: the time of this one is not for whoever asked to choose.
+fn in_longer_calibration(error: anyhow::Error, name: &str) -> anyhow::Error {
+    match error.downcast::<Error>() {
+        Ok(Error::Discarded { why, .. }) => {
+            let remedy =
+                format!("quieten the machine, or calibrate for longer: perftax calibrate -e {name} --time 300; then ask again");
+            Error::Discarded { why, remedy }.into()
+        }
+        Ok(error) => error.into(),
+        Err(error) => error,
+    }
 }
 
 fn priced(calibration: &Calibration, event: Option<&Event>, origin: &mut Origin) -> SampleCost {

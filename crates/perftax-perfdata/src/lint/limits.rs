@@ -66,9 +66,13 @@ impl Limits {
                     _ => return Err(wrong(&at, "warning, error or off".into())),
                 }
             }
-            if thresholds.warning.zip(thresholds.error).is_some_and(|(warning, error)| warning > error) {
-                let needed = "an error from the warning's threshold on, or above it".to_string();
-                return Err(wrong(&format!("[{name}]"), needed));
+            if let Some((warning, error)) = thresholds.warning.zip(thresholds.error).filter(|(warning, error)| warning > error) {
+                let is_default = !keys.contains_key("warning");
+                let needed = format!(
+                    "an error at the warning's threshold or above it: that is {warning}{}; give a warning = {error}, too",
+                    if is_default { " where the file names none" } else { "" }
+                );
+                return Err(wrong(&format!("[{name}] error = {error}"), needed));
             }
             limits.0.insert(rule.name, thresholds);
         }

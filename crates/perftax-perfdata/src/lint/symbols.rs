@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -30,6 +31,7 @@ const MAX_FILES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Nameless {
     Gone,
+    Closed,
     Changed,
     Stripped,
     Generated,
@@ -38,7 +40,8 @@ enum Nameless {
 impl Nameless {
     fn name(self) -> &'static str {
         match self {
-            Self::Gone => "is not here any more",
+            Self::Gone => "cannot be found here any more",
+            Self::Closed => "may not be read by you",
             Self::Changed => "was rebuilt since",
             Self::Stripped => "has no symbols",
             Self::Generated => "is generated code, of which no map was written",
@@ -93,6 +96,7 @@ impl Check for Symbols {
                 Nameless::Gone | Nameless::Changed => {
                     "record again, or keep the files: perf buildid-cache --add FILE before they change"
                 }
+                Nameless::Closed => "lint as a user who may read them: root, or who recorded",
                 Nameless::Stripped => "install its debug symbols (debuginfod, -dbgsym), or build without -s",
                 Nameless::Generated => {
                     "have it write a map: java -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python3 -X perf"
@@ -118,11 +122,16 @@ fn nameless(file: &str, id: Option<&[u8]>, processes: &BTreeSet<u32>) -> Option<
     let kept = id.and_then(|id| Some(std::env::home_dir()?.join(".debug/.build-id").join(by_build_id(id)?).join("elf")));
     let path = kept.filter(|kept| kept.is_file()).unwrap_or_else(|| file.into());
     // What is no file may block, or do something, by being opened.
-    if !path.is_file() {
-        return Some(Nameless::Gone);
+    match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Some(Nameless::Closed),
+        Ok(about) if about.is_file() => {}
+        _ => return Some(Nameless::Gone),
     }
     let elf = match Elf::open(&path) {
         Ok(elf) => elf,
+        Err(perftax_symbols::Error::File { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+            return Some(Nameless::Closed);
+        }
         Err(perftax_symbols::Error::File { .. }) => return Some(Nameless::Gone),
         // What is no ELF file has names that another reader knows (.dex, .oat).
         Err(_) => return None,

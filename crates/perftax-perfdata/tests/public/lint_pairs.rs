@@ -191,7 +191,7 @@ fn pairs() -> Vec<Pair> {
             }
             built.ended(END)
         }),
-        pair("symbols", Warning, "/nowhere/program is not here any more", |is_spoiled| {
+        pair("symbols", Warning, "/nowhere/program cannot be found here any more", |is_spoiled| {
             of_file(if is_spoiled { "/nowhere/program" } else { &here })
         }),
         pair("clock", Warning, "older than what was read a round before, by up to", |is_spoiled| {

@@ -121,12 +121,17 @@ pub(crate) fn exact(share: &CommShare) -> String {
     format!("{} ({} true){}", units::count(exact.total()), units::count(exact.true_sharing), off(exact.total()))
 }
 
+/// The same where it stands beside an estimate: what is exact already is not said twice.
+pub(crate) fn beside(doc: &Comm, share: &CommShare) -> String {
+    if doc.is_exact() { String::new() } else { exact(share) }
+}
+
 fn total(sheet: &mut Sheet, doc: &Comm) {
     let total = units::estimate_number(&doc.total.total);
     let evidence =
         if doc.is_exact() { String::new() } else { format!("; rests on {} observed", units::count(doc.total.evidence)) };
     sheet.row("transfers", &format!("{} of cache lines between threads: {}{evidence}", total.bold(), kinds(&doc.total)));
-    let exact = exact(&doc.total);
+    let exact = beside(doc, &doc.total);
     if !exact.is_empty() {
         let (known, covered) = doc.covered();
         sheet.row("exact", &format!("{exact}; of {}, {covered} intervals hold it", plural(&known.to_string(), "pair", "pairs")));
@@ -214,7 +219,7 @@ fn pairs(sheet: &mut Sheet, doc: &Comm) {
             units::estimate_number(&share.true_sharing),
             units::estimate_number(&share.false_sharing),
             if doc.is_exact() { String::new() } else { units::count(share.evidence) },
-            exact(share),
+            beside(doc, share),
         ]);
     }
     sheet.table(&table);

@@ -3,7 +3,7 @@
 use owo_colors::OwoColorize;
 use perftax_doc::{Comm, CommAdvice, CommLine, CommSite};
 
-use super::comm::{exact, kinds};
+use super::comm::{beside, kinds};
 use super::plural;
 use crate::printable::printable;
 use crate::sheet::Sheet;
@@ -61,7 +61,7 @@ fn detail(sheet: &mut Sheet, doc: &Comm, number: usize, line: &CommLine) {
     }
     let rests = if doc.is_exact() { String::new() } else { format!("; rests on {} observed", units::count(line.share.evidence)) };
     sheet.row("", &format!("{}{rests}", kinds(&line.share)));
-    let exact = exact(&line.share);
+    let exact = beside(doc, &line.share);
     if !exact.is_empty() {
         sheet.row("", &format!("exact: {exact}"));
     }
@@ -156,8 +156,8 @@ pub(crate) fn word(advice: CommAdvice) -> &'static str {
 pub(crate) fn advice(line: &CommLine) -> String {
     match line.advice {
         CommAdvice::Pad => format!(
-            "pad: the threads use different bytes{}. Give each thread's part a line of its own: align it to 64 bytes (alignas(64)), or pad \
-             it to that size",
+            "pad: the threads use different bytes{}. Give each thread's part a line of its own: align it to 64 bytes (alignas(64), on \
+             the heap with aligned_alloc), or pad it to that size",
             parts(line)
         ),
         CommAdvice::Split => format!(
@@ -169,7 +169,7 @@ pub(crate) fn advice(line: &CommLine) -> String {
                              merged at the end), or keep the threads on cores that share a cache"
                 .into()
         }
-        CommAdvice::None => "too little was seen of it to say".into(),
+        CommAdvice::None => "nothing: too few transfers of it were seen to advise".into(),
     }
 }
 

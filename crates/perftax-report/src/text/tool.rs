@@ -56,6 +56,8 @@ pub fn tool_prediction(doc: &ToolPrediction) -> String {
     }
     sheet.table(&workload_table(&doc.workload));
     sheet.warnings(&doc.origin.warnings);
-    sheet.row("next", &shell::plan_for(&doc.workload).bold().to_string());
+    // A plan of a recording keeps its options.
+    let like = doc.line.starts_with(&["perf".into(), "record".into()]).then_some(&doc.line[..]);
+    sheet.row("next", &shell::plan_like(&doc.workload, like).bold().to_string());
     sheet.finish()
 }

@@ -4,9 +4,9 @@ use anyhow::Result;
 use perftax_cost::prediction::Cost;
 use perftax_doc::{Mechanism, Origin, Plan, Warning};
 use perftax_pmu::Error;
-use perftax_tools::{Recording, Tool, ToolLine};
+use perftax_tools::{Recording, Tool, ToolLine, Whom};
 
-use super::Args;
+use super::{Args, whom};
 use crate::host::Host;
 use crate::measured::PayloadChoice;
 use crate::perf_line;
@@ -86,13 +86,7 @@ impl Asked {
         let event = recording.events.is_empty().then_some(plan.event.as_str());
         // perf_event_mlock_kb and rings count in pages.
         let mut words = line.sampling(event, plan.period, plan.buffer_bytes / 4096);
-        match plan.workload.pid {
-            Some(_) => {}
-            None => {
-                words.push("--".into());
-                words.extend(plan.workload.command.iter().cloned());
-            }
-        }
+        words.extend(whom(&plan.workload, !matches!(line.whom, Whom::Processes(_))));
         Some(words)
     }
 }

@@ -235,18 +235,24 @@ fn perf_record(plan: &Plan, payload: &PayloadChoice) -> Vec<String> {
     }
     // Without a name it would go to standard output where that is a pipe.
     words.extend(["-o".into(), "perf.data".into()]);
-    match plan.workload.pid {
-        // For as long as a look took: so long the samples promised take.
-        Some(pid) => words.extend([
-            "-p".into(),
-            pid.to_string(),
-            "--".into(),
-            "sleep".into(),
-            format!("{}", (plan.workload.elapsed_s.estimate * 1e3).round() / 1e3),
-        ]),
+    words.extend(whom(&plan.workload, true));
+    words
+}
+
+/// The end of a line of perf's: the process, unless the line has it, for as long as a look took (so long the samples promised take); or the command.
+fn whom(workload: &WorkloadProfile, names_process: bool) -> Vec<String> {
+    let mut words = Vec::new();
+    match workload.pid {
+        Some(pid) => {
+            if names_process {
+                words.extend(["-p".into(), pid.to_string()]);
+            }
+            let seconds = (workload.elapsed_s.estimate * 1e3).round() / 1e3;
+            words.extend(["--".into(), "sleep".into(), seconds.to_string()]);
+        }
         None => {
             words.push("--".into());
-            words.extend(plan.workload.command.iter().cloned());
+            words.extend(workload.command.iter().cloned());
         }
     }
     words

@@ -11,7 +11,8 @@ use crate::failure::Outcome;
 
 /// Put the machine that was built here into one file, for others to install: no compiler, no apt, no root
 ///
-/// It holds QEMU with its libraries, kernel, file system, licences, and where the sources of all of it are. About 24 MB, two minutes.
+/// It holds QEMU with its libraries, kernel, file system, licences, and where the sources of all of it are. About 24 MB. The first time it fetches and compiles the
+/// user emulator of sim, too (five minutes, from the distribution's archive); after that two minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
