@@ -198,6 +198,23 @@ fn documents_are_known_again() {
 }
 
 #[test]
+fn what_was_put_side_by_side_is_read_again() {
+    let both = [crate::samples::calibration(), crate::samples::other_calibration()].map(|c| Document::Calibration(Box::new(c)));
+    let json = serde_json::to_string(&Several::of(&both)).unwrap();
+    let read = Document::read(&json).unwrap();
+    assert_eq!(plain(&Several::of(&read).text()), plain(&Several::of(&both).text()));
+    assert_eq!(serde_json::to_string(&Several::of(&read)).unwrap(), json);
+}
+
+/// Of counts no table holds two.
+#[test]
+fn results_without_a_common_table_stand_below_each_other() {
+    let both = [crate::samples::stat(), crate::samples::compared_stat()].map(|doc| Document::Stat(Box::new(doc)));
+    let text = plain(&text::comparison(&both));
+    assert!(both.iter().all(|doc| text.contains(plain(&doc.text()).trim())), "{text}");
+}
+
+#[test]
 fn a_machine_profile_gives_its_calibrations() {
     let mut profile = MachineProfile {
         schema: 1,

@@ -70,13 +70,12 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Document>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Args as _;
-
     use super::*;
 
     #[test]
     fn the_help_names_every_command_whose_results_are_read() {
-        let help = Args::augment_args(clap::Command::new("report")).get_long_about().unwrap().to_string();
+        let root = <crate::cli::Cli as clap::CommandFactory>::command();
+        let help = root.find_subcommand("report").unwrap().get_long_about().unwrap().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let (_, named) = help.split_once("with --json (").unwrap();
         let (named, _) = named.split_once("), or").unwrap();
