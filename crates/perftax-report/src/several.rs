@@ -26,7 +26,12 @@ impl<'a> Several<'a> {
 
 impl Render for Several<'_> {
     fn text(&self) -> String {
-        text::comparison(self.documents)
+        let together = text::comparison(self.documents);
+        if text::has_tables(self.documents) {
+            return together;
+        }
+        let one = |(i, document): (usize, &Document)| format!("\n{}\n{}", text::label(i), document.text());
+        together + &self.documents.iter().enumerate().map(one).collect::<String>()
     }
 
     fn csv(&self, separator: &str) -> String {

@@ -44,7 +44,7 @@ pub(super) fn part(documents: &[Document]) -> Part {
             machine(o),
             o.machine.microcode.clone(),
             o.machine.virtualisation.clone(),
-            units::date(o.taken_at_s),
+            if o.taken_at_s > 0.0 { units::date(o.taken_at_s) } else { String::new() },
             shell::join(&o.command),
         ]);
         let about = |w: &perftax_doc::Warning| (format!("{}: {w}", label(i)), w.remedy());

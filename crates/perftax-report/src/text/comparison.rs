@@ -6,7 +6,6 @@ use perftax_doc::{Bill, Calibration, Lint, Matrix, MatrixKey, MatrixMode, Plan, 
 
 use crate::document::Document;
 use crate::printable::printable;
-use crate::rendering::Render as _;
 use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::text::known;
@@ -17,23 +16,25 @@ pub fn comparison(documents: &[Document]) -> String {
     let mut sheet = Sheet::default();
     for (i, document) in documents.iter().enumerate() {
         let origin = document.origin();
-        let text = format!("{}, {}", crate::sheet::machine(origin), units::date(origin.taken_at_s));
+        let machine = crate::sheet::machine(origin);
+        // A simulation has no date.
+        let is_dated = origin.taken_at_s > 0.0;
+        let text = if is_dated { format!("{machine}, {}", units::date(origin.taken_at_s)) } else { machine };
         sheet.row(&format!("{:>7}", label(i)), &text);
     }
-    let tables = tables(documents);
-    for table in &tables {
-        sheet.table(table);
-    }
-    if tables.is_empty() {
-        // No table holds two of this kind: one after the other.
-        let one = |(i, document): (usize, &Document)| format!("\n{}\n{}", label(i), document.text());
-        return sheet.finish() + &documents.iter().enumerate().map(one).collect::<String>();
+    for table in tables(documents) {
+        sheet.table(&table);
     }
     for (i, document) in documents.iter().enumerate().filter(|(_, d)| !d.origin().warnings.is_empty()) {
         sheet.row("", &format!("about {}:", label(i)));
         sheet.warnings(&document.origin().warnings);
     }
     sheet.finish()
+}
+
+/// Whether a table holds several documents of this kind.
+pub(crate) fn has_tables(documents: &[Document]) -> bool {
+    !tables(documents).is_empty()
 }
 
 /// The short name of the i-th document: A, B, … Z, then numbers.

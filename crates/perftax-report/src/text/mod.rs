@@ -85,7 +85,7 @@ pub(crate) use comm_lines::{
     source as comm_source, threads as comm_threads, word as comm_word,
 };
 #[cfg(feature = "html")]
-pub(crate) use comparison::{keys as grid_keys, label, labelled, ratio, told_apart as grids_told_apart};
+pub(crate) use comparison::{has_tables, keys as grid_keys, label, labelled, ratio, told_apart as grids_told_apart};
 #[cfg(feature = "html")]
 pub(crate) use field_test::verdicts;
 #[cfg(feature = "html")]

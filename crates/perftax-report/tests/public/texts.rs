@@ -210,7 +210,7 @@ fn what_was_put_side_by_side_is_read_again() {
 #[test]
 fn results_without_a_common_table_stand_below_each_other() {
     let both = [crate::samples::stat(), crate::samples::compared_stat()].map(|doc| Document::Stat(Box::new(doc)));
-    let text = plain(&text::comparison(&both));
+    let text = plain(&Several::of(&both).text());
     assert!(both.iter().all(|doc| text.contains(plain(&doc.text()).trim())), "{text}");
 }
 
