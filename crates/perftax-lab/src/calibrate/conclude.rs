@@ -239,7 +239,8 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
     let behind: Vec<&Block> = blocks.iter().filter(is_behind).filter(|b| b.discarded.is_none()).collect();
     Some(Conclusion {
         alpha_ns,
-        floor_ns: cluster_bootstrap(floors_ns, |f| median(&mut f.iter().map(|v| **v).collect::<Vec<_>>()), REPLICATES, SEED),
+        // Of a record that waits in a buffer no single operation tells: the longest ones are somebody else's.
+        floor_ns: of_buffer.is_none().then(|| floor(floors_ns)).flatten(),
         terms,
         linearity: linearity(blocks, base, &on_arms, unit, clock),
         direct,
@@ -252,4 +253,53 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
         sessions: blocks.iter().map(|b| b.session + 1).max().unwrap_or(0),
         discarded: blocks.iter().filter(|b| b.discarded.is_some()).count() as u64,
     })
+}
+
+/// The median over sessions.
+fn floor(floors_ns: &[f64]) -> Option<Estimate> {
+    cluster_bootstrap(floors_ns, |f| median(&mut f.iter().map(|v| **v).collect::<Vec<_>>()), REPLICATES, SEED)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use perftax_doc::observation::Settling;
+
+    use super::*;
+
+    /// Blocks of PEBS, each record of which takes 1,000 ns.
+    fn blocks(waiting: u64, interrupts: u64) -> Vec<Block> {
+        let of = |session: u32, arm: &str, samples: u64| {
+            let wall_ns = 2_500_000 + u64::from(session) * 700 + samples * 1_000;
+            let (waiting, interrupts) = (waiting.min(samples), interrupts.min(samples));
+            Block {
+                session,
+                round: 0,
+                arm: arm.into(),
+                period: 32_771,
+                samples,
+                expected: samples as f64,
+                lost: 0,
+                throttled: 0,
+                wall_ns,
+                cpu_ns: wall_ns,
+                involuntary_switches: 0,
+                steal_ns: 0,
+                settling: Some(Settling { waiting, interrupts, ..Settling::default() }),
+                discarded: None,
+            }
+        };
+        (0..8).flat_map(|session| [of(session, OFF, 0), of(session, IDLE, 0), of(session, ON, 76)]).collect()
+    }
+
+    #[test]
+    fn what_waits_in_a_buffer_has_no_floor() {
+        let floors_ns = [900.0, 950.0, 980.0, 1_000.0];
+        let shared = conclude(&blocks(76, 0), Mechanism::Pebs, &floors_ns).unwrap();
+        assert!(shared.terms.contains_key(ASSIST_TERM) && shared.floor_ns.is_none(), "{shared:?}");
+        let single = conclude(&blocks(0, 76), Mechanism::Pebs, &floors_ns).unwrap();
+        assert!(!single.terms.contains_key(ASSIST_TERM), "{single:?}");
+        assert!(single.floor_ns.is_some_and(|floor| floor.contains(960.0)), "{single:?}");
+    }
 }
