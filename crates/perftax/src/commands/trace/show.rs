@@ -286,7 +286,13 @@ fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Result<Vec
     reading.store.samples(|sample| {
         let after = steps.partition_point(|step| step.stretch.from_ns <= sample.time_ns);
         let Some(at) = after.checked_sub(1) else { return };
-        if steps[at].tid == sample.tid && sample.time_ns <= steps[at].stretch.to_ns {
+        // A clock's sample is taken in its interrupt, and is of what that interrupted.
+        let before = steps[..at].last().filter(|before| before.tid == sample.tid && steps[at].stretch.cause.is_interruption());
+        if let Some(before) = before
+            && !before.stretch.cause.is_interruption()
+        {
+            *sampled[at - 1].entry(reading.store.symbols.function(sample.pid, sample.ip)).or_default() += 1;
+        } else if steps[at].tid == sample.tid && sample.time_ns <= steps[at].stretch.to_ns {
             *sampled[at].entry(reading.store.symbols.function(sample.pid, sample.ip)).or_default() += 1;
         }
     })?;
