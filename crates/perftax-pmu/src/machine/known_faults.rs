@@ -59,7 +59,7 @@ impl KnownFault {
 }
 
 /// `6.12.22-amd64` as 6 and 12.
-fn version(release: &str) -> Option<(u32, u32)> {
+pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(['.', '-', '+']).map(str::parse::<u32>);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

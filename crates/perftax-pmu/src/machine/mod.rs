@@ -41,6 +41,7 @@ pub use idleness::measuring_cpu;
 pub use kernel_config::KernelConfig;
 pub use kernel_modules::KernelModule;
 pub use known_faults::KnownFault;
+pub(crate) use known_faults::version;
 pub use mechanisms::{FilesOnly, MechanismStatus, Opening, Probe, usual_event};
 pub use mitigations::Mitigations;
 pub use pmu::Pmu;

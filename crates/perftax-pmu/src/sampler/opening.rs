@@ -12,7 +12,7 @@ use super::Sampling;
 use super::attributes::attributes;
 use crate::error::{Error, KERNEL_SAYS, Result};
 use crate::event::{Event, pmu_types};
-use crate::machine::{Beyond, Privilege, Refusal, Root, cpu_list};
+use crate::machine::{Beyond, Privilege, Refusal, Root, cpu_list, version};
 use crate::process;
 use crate::sys::{Attributes, OpenEvent, SelfMonitor, Target, self_monitor, timer_resolution_ns};
 
@@ -175,8 +175,11 @@ fn of_other_kind(event: &Event, target: Target, root: &Root) -> Option<String> {
     (!cpu_list(&cpus).contains(&cpu)).then(|| format!("{KERNEL_SAYS} ENOENT on CPU {cpu}: {pmu} is the PMU of CPUs {cpus} alone"))
 }
 
-/// Why IBS's driver says EINVAL to leaving something out, where it does (arch/x86/events/amd/ibs.c, `perf_ibs_init`).
-fn refused_by_ibs(event: &Event) -> Option<Error> {
+/// The first kernel whose IBS samples threads: before, it was no PMU of the core's ("perf/amd: Make IBS a core pmu").
+const IBS_OF_THREADS: (u32, u32) = (6, 2);
+
+/// Why IBS's driver says EINVAL, where it does: to leaving something out (arch/x86/events/amd/ibs.c, `perf_ibs_init`), and to threads on an older kernel.
+fn refused_by_ibs(event: &Event, target: Target, release: &str) -> Option<Error> {
     let pmu = match event.mechanism {
         Mechanism::IbsOp => "ibs_op",
         Mechanism::IbsFetch => "ibs_fetch",
@@ -188,6 +191,11 @@ fn refused_by_ibs(event: &Event) -> Option<Error> {
         let why = format!("{KERNEL_SAYS} EINVAL: IBS leaves neither guests nor the host out (G, H)");
         return Some(Error::Unsupported { what, why, remedy: format!("take {pmu} without G and H") });
     }
+    let is_of_thread = matches!(target, Target::ThisThread | Target::Thread(_) | Target::ThreadOnCpu(..));
+    if is_of_thread && version(release).is_some_and(|version| version < IBS_OF_THREADS) {
+        let why = format!("{KERNEL_SAYS} EINVAL: Linux {release} samples whole CPUs alone by IBS, threads from 6.2 on");
+        return Some(Error::Unsupported { what, why, remedy: "boot Linux 6.2 or newer, or sample whole CPUs".into() });
+    }
     let leaves_out = modifiers.exclude_user || modifiers.exclude_kernel || modifiers.exclude_hv;
     let mode = if modifiers.exclude_kernel { "u" } else { "k" };
     (leaves_out && event.config2 & SOFTWARE_FILTER == 0).then(|| Error::Unsupported {
@@ -195,6 +203,10 @@ fn refused_by_ibs(event: &Event) -> Option<Error> {
         why: format!("{KERNEL_SAYS} EINVAL: swfilt is 0, needs 1 to leave a mode out: this CPU, or this kernel, does not filter by itself (Zen 6 and Linux 7.1 do)"),
         remedy: format!("write {pmu}/swfilt=1/{mode} (Linux 6.14 and later)"),
     })
+}
+
+fn kernel_release() -> String {
+    Root::here().sysctl("kernel.osrelease").unwrap_or_default()
 }
 
 /// `swfilt` of IBS's PMUs: bit 0 of config2.
@@ -250,7 +262,7 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
             remedy: "close other profilers; sysctl kernel.nmi_watchdog=0 frees one counter".into(),
         },
         Some(libc::EMFILE) => Error::System { call: "perf_event_open (too many open files: ulimit -n)".into(), source: error },
-        Some(libc::EINVAL) => refused_by_ibs(event).unwrap_or_else(|| Error::Unsupported {
+        Some(libc::EINVAL) => refused_by_ibs(event, target, &kernel_release()).unwrap_or_else(|| Error::Unsupported {
             what,
             why: format!("{KERNEL_SAYS} EINVAL to PMU type {} config {:#x} with these attributes", event.pmu_type, event.config),
             remedy: format!("{} shows which attributes this machine accepts", Operation::DiagnoseEvent("EVENT".into())),
@@ -339,12 +351,18 @@ mod tests {
 
     #[test]
     fn what_ibs_cannot_leave_out_is_named() {
-        let why = |text: &str| refused_by_ibs(&event(text, Vendor::Amd)).map(|error| error.to_string());
+        let on = |text: &str, target, release| {
+            refused_by_ibs(&event(text, Vendor::Amd), target, release).map(|error| error.to_string())
+        };
+        let why = |text: &str| on(text, Target::ThisThread, "6.12.22-amd64");
         let filter = why("ibs_op//u").unwrap();
         assert!(filter.contains("swfilt is 0, needs 1") && filter.contains("ibs_op/swfilt=1/u"), "{filter}");
         assert!(why("ibs_fetch//k").unwrap().contains("ibs_fetch/swfilt=1/k"));
         assert!(why("ibs_op//H").unwrap().contains("neither guests nor the host"));
         assert_eq!((why("ibs_op/swfilt=1/u"), why("ibs_op//"), why("cycles:u")), (None, None, None));
+        let of_threads = on("ibs_op//", Target::Thread(1), "6.1.0-57-amd64").unwrap();
+        assert!(of_threads.contains("Linux 6.1.0-57-amd64 samples whole CPUs alone by IBS, threads from 6.2 on"), "{of_threads}");
+        assert_eq!((on("ibs_op//", Target::Cpu(0), "6.1.0"), on("ibs_op//", Target::ThisThread, "unknown")), (None, None));
     }
 
     /// The whole structure, so that words that came late are asked for; what is 0 in them no kernel minds.
