@@ -146,7 +146,7 @@ fn a_mapping_that_is_no_file_is_gone() {
     let mut built = Built::new("perf record -e cpu-clock -- x", "6.1.0", &here, CPU_CLOCK);
     built.map(7, pipe.to_str().unwrap());
     let found = checked("symbols", built.sampled(200));
-    assert!(found.verdict == Warning && found.evidence.contains("not here any more"), "{found:#?}");
+    assert!(found.verdict == Warning && found.evidence.contains("cannot be found here any more"), "{found:#?}");
 }
 
 /// No CPU is no CPU of that number; of a million mappings those that are not kept are no evidence.
