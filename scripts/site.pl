@@ -96,7 +96,7 @@ sub page {
 sub pictured {
     my ($path, $text) = @_;
     return $text unless $path eq 'docs/gallery/README.md' && $ENV{SITE_THUMBNAILS};
-    $text =~ s{\[the page\]\(((?:[^()]+/)?([^()/]+))\.html\)}{[the page]($1.html)\n\n[<img class="thumbnail" alt="$2" src="$1.png">]($1.html)\n}g;
+    $text =~ s{\[the page\]\(((?:[^()]+/)?([^()/]+))\.html\)(\.?)}{[the page]($1.html)$3\n\n[<img class="thumbnail" alt="$2" src="$1.png">]($1.html)\n}g;
     $text;
 }
 
