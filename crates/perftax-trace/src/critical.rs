@@ -94,10 +94,43 @@ fn merged(path: Vec<Step>) -> Vec<Step> {
     all
 }
 
+/// The step of a path that a sample of a thread belongs to; none where the path was with another thread then. A clock's sample is taken in its interrupt, and is of what that
+/// interrupted.
+pub fn step_sampled(path: &[Step], tid: u32, time_ns: u64) -> Option<usize> {
+    let is_in = |at: &usize| path[*at].tid == tid && time_ns <= path[*at].stretch.to_ns;
+    let at = path.partition_point(|step| step.stretch.from_ns <= time_ns).checked_sub(1).filter(is_in)?;
+    let is_interrupted = |before: &usize| {
+        let (before, step) = (&path[*before], &path[at]);
+        before.tid == tid && step.stretch.cause.is_interruption() && !before.stretch.cause.is_interruption()
+    };
+    Some(at.checked_sub(1).filter(is_interrupted).unwrap_or(at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::message::{Waker, Waking};
+
+    #[test]
+    fn a_sample_is_of_what_its_interrupt_interrupted_and_of_the_path_alone() {
+        let step =
+            |tid, from_ns, to_ns, cause| Step { tid, stretch: Stretch { from_ns, to_ns, id: None, cause, which: 0 }, depth: 1 };
+        let path = [
+            step(2, 0, 10, Cause::OnCpu),
+            step(2, 10, 12, Cause::Vector),
+            step(3, 12, 14, Cause::Vector),
+            step(2, 14, 20, Cause::OnCpu),
+            step(2, 20, 22, Cause::Vector),
+        ];
+        assert_eq!([5, 11, 16, 21].map(|ns| step_sampled(&path, 2, ns)), [Some(0), Some(0), Some(3), Some(3)]);
+        assert_eq!(
+            (step_sampled(&path, 3, 13), step_sampled(&path, 3, 16)),
+            (Some(2), None),
+            "another thread was interrupted, or on"
+        );
+        assert_eq!(step_sampled(&path, 2, 23), None, "the path has ended, in an interrupt");
+        assert_eq!(step_sampled(&[], 2, 0), None);
+    }
 
     /// A message's thread waits for a lock whose holder, at another message, itself waited for a third thread, that read from a disk.
     #[test]

@@ -57,7 +57,7 @@ pub use blame::{Blame, Blamed, Brief, Detail, Foremost, Usual, blame};
 pub use cause::{Cause, Shares};
 pub use clock::Anchors;
 pub use contexts::{Context, ContextRecord, ContextSight, Contexts};
-pub use critical::{Step, critical_path};
+pub use critical::{Step, critical_path, step_sampled};
 pub use distribution::{Distribution, Population};
 pub use events::{BlamedEvents, EventsOfMessage, blame_events};
 pub use executed::{Executed, ExecutedOfMessage, ExecutedTotals, Longer, MeanExecution, Reading};

@@ -126,26 +126,20 @@ pub fn worked_on(reading: &Reading, meanwhile: &Meanwhile) -> doc::Meanwhile {
     doc::Meanwhile { tid, thread: reading.names.thread(tid), stretches, ns, is_partial, most, label }
 }
 
-/// Functions by the samples of one stretch, most samples first.
-pub fn functions_of(reading: &Reading, cause: Cause, sampled: &BTreeMap<u32, u64>, all_ns: u64) -> Vec<SampledFunction> {
-    let mut order: Vec<(u32, u64)> = sampled.iter().map(|(function, samples)| (*function, *samples)).collect();
-    order.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
-    let named = order.into_iter().filter_map(|(function, samples)| {
-        Some(SampledFunction {
-            name: reading.names.detail(cause, Detail::Function(function), &reading.store.symbols)?,
-            samples,
-            between_ns: reading.meta.sampling_gap_ns.map(|gap_ns| between_ns(samples, 1, gap_ns, all_ns)),
-        })
-    });
-    named.collect()
-}
-
 /// Functions by samples, most samples first.
 fn functions(reading: &Reading, hits: &[&Hit], stretches: u64, all_ns: u64) -> Vec<SampledFunction> {
-    let mut counts: BTreeMap<(u32, Cause), u64> = BTreeMap::new();
+    let mut counts = Sampled::new();
     for hit in hits {
         *counts.entry((hit.function, hit.cause)).or_default() += 1;
     }
+    named_functions(reading, counts, stretches, all_ns)
+}
+
+/// Samples by the number of their function and what their thread was at.
+pub type Sampled = BTreeMap<(u32, Cause), u64>;
+
+/// The same where they are counted already.
+pub fn named_functions(reading: &Reading, counts: Sampled, stretches: u64, all_ns: u64) -> Vec<SampledFunction> {
     let mut order: Vec<((u32, Cause), u64)> = counts.into_iter().collect();
     order.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
     let named = order.into_iter().filter_map(|((function, cause), samples)| {

@@ -1,6 +1,6 @@
 //! `perftax trace show`: one message, piece by piece.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -10,10 +10,10 @@ use perftax_report::text;
 use perftax_trace::store::Relations;
 use perftax_trace::{
     Answer, Around, Brief, Cause, Found, Hop, Latencies, Message, Occurrence, Parts, Question, Stretch, Timeline, TraceIdentity,
-    analyse, critical_path,
+    analyse, critical_path, step_sampled,
 };
 
-use super::describe::{functions_of, shares, thread, waterfall};
+use super::describe::{Sampled, named_functions, shares, thread, waterfall};
 use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -282,21 +282,13 @@ fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Result<Vec
         return Ok(Vec::new());
     }
     // Whoever is waited for may be at no message: its samples are told of here alone.
-    let mut sampled: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); steps.len()];
+    let mut sampled: Vec<Sampled> = vec![Sampled::new(); steps.len()];
     reading.store.samples(|sample| {
-        let after = steps.partition_point(|step| step.stretch.from_ns <= sample.time_ns);
-        let Some(at) = after.checked_sub(1) else { return };
-        // A clock's sample is taken in its interrupt, and is of what that interrupted.
-        let before = steps[..at].last().filter(|before| before.tid == sample.tid && steps[at].stretch.cause.is_interruption());
-        if let Some(before) = before
-            && !before.stretch.cause.is_interruption()
-        {
-            *sampled[at - 1].entry(reading.store.symbols.function(sample.pid, sample.ip)).or_default() += 1;
-        } else if steps[at].tid == sample.tid && sample.time_ns <= steps[at].stretch.to_ns {
-            *sampled[at].entry(reading.store.symbols.function(sample.pid, sample.ip)).or_default() += 1;
-        }
+        let Some(at) = step_sampled(&steps, sample.tid, sample.time_ns) else { return };
+        let function = reading.store.symbols.function(sample.pid, sample.ip);
+        *sampled[at].entry((function, steps[at].stretch.cause)).or_default() += 1;
     })?;
-    let described = steps.iter().zip(&sampled).map(|(step, sampled)| {
+    let described = steps.iter().zip(sampled).map(|(step, sampled)| {
         let Stretch { from_ns, to_ns, id, cause, which } = step.stretch;
         PathStep {
             from_ns: from_ns.saturating_sub(message.begin_ns),
@@ -308,7 +300,7 @@ fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Result<Vec
             cause: cause.name().into(),
             which: reading.names.which(cause, which, &reading.store.symbols),
             depth: step.depth,
-            functions: functions_of(reading, cause, sampled, to_ns - from_ns),
+            functions: named_functions(reading, sampled, 1, to_ns - from_ns),
         }
     });
     Ok(described.collect())
