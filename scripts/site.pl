@@ -84,7 +84,7 @@ sub page {
         copy($path, $to) or die "site.pl: $path: $!\n";
     } else {
         my $text = text($path);
-        my ($fence) = '```'; $fence .= '`' while $text =~ /^\Q$fence\E/m;
+        my $fence = '```'; $fence .= '`' while $text =~ /^\Q$fence\E/m;
         my ($kind) = basename($path) =~ /\.(\w+)$/;
         $kind //= $text =~ /^#!.*\b(sh|bash|perl|python)/ ? $1 : '';
         $text .= "\n" unless $text =~ /\n\z/;
@@ -92,10 +92,10 @@ sub page {
         push @files, $path;
     }
 }
-# The gallery's pages by their pictures, where the builder makes these.
+# The gallery's pages by their pictures, which the builder makes.
 sub pictured {
     my ($path, $text) = @_;
-    return $text unless $path eq 'docs/gallery/README.md' && $ENV{SITE_THUMBNAILS};
+    return $text unless $path eq 'docs/gallery/README.md';
     $text =~ s{\[the page\]\(((?:[^()]+/)?([^()/]+))\.html\)(\.?)}{[the page]($1.html)$3\n\n[<img class="thumbnail" alt="$2" src="$1.png">]($1.html)\n}g;
     $text;
 }
