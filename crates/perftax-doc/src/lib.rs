@@ -85,7 +85,9 @@ pub use series::Series;
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use stat::{Stat, StatComparison, StatCount, StatDifference, StatFile, StatFixed, StatFunction, StatFunctionDifference};
 pub use tag::{ContextSight, Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
-pub use tool_prediction::{PriceSource, ToolPrediction, ToolSampler, ToolTerm, ToolTrial, TrialRun, TrialStage, Unpriced};
+pub use tool_prediction::{
+    PriceSource, ToolPrediction, ToolSampler, ToolTerm, ToolTrial, TrialPlacement, TrialRun, TrialStage, Unpriced,
+};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, PriceChecked, SampledFunction, SlowMessage,
     TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,

@@ -154,6 +154,28 @@ impl TrialStage {
         [Self::Computing, Self::Calls, Self::Paths, Self::Reads, Self::Faults, Self::Switches, Self::Tasks, Self::Probed];
 }
 
+/// On which CPUs a tool and the work that it is tried out on run. Handing control from one CPU to another wakes that one up: on a guest of a hypervisor that
+/// takes several times as long as a switch between two tasks of one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialPlacement {
+    /// Where the scheduler puts them.
+    #[default]
+    Free,
+    /// Both on one CPU.
+    Together,
+    /// Each on one of its own.
+    Apart,
+}
+
+impl TrialPlacement {
+    /// Whether the scheduler decides.
+    pub fn is_free(&self) -> bool {
+        *self == Self::Free
+    }
+}
+
 /// One run of the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -162,6 +184,9 @@ pub struct TrialRun {
     pub round: u32,
     /// Whether the tool was there.
     pub with_tool: bool,
+    /// On which CPUs it ran.
+    #[serde(default, skip_serializing_if = "TrialPlacement::is_free")]
+    pub placement: TrialPlacement,
     /// From its start to its end, the tool's own time with it, s.
     pub elapsed_s: f64,
     /// Of that each stage, ns.

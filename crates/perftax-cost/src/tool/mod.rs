@@ -4,7 +4,7 @@ mod sampled;
 mod tried;
 
 pub use sampled::{Sampled, sampled};
-pub use tried::{CALLS_OF_A_TASK, TrialPrices};
+pub use tried::{CALLS_OF_A_TASK, Placed, TrialPrices};
 
 use perftax_doc::{Estimate, PriceSource, ToolTerm, WorkloadProfile};
 

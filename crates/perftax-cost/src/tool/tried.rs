@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perftax_doc::{Estimate, ToolTrial, TrialRun, TrialStage};
+use perftax_doc::{Estimate, ToolTrial, TrialPlacement, TrialRun, TrialStage};
 
 use crate::order::median_interval;
 
@@ -12,10 +12,20 @@ const CALLS_OF_A_PASS: f64 = 2.0;
 /// tests count them).
 pub const CALLS_OF_A_TASK: f64 = 4.0;
 
-/// The prices of a trial. Each is the median over rounds of what the work took longer with the tool than without in the same round.
+/// The prices of a trial. Each is the median over rounds of what the work took longer with the tool than without in the same round; where the trial had the tool
+/// and the work on one CPU and on two besides, the interval reaches over those, for nobody knows where the scheduler will put a program.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialPrices<'a> {
     trial: &'a ToolTrial,
+}
+
+/// What a call costs where tool and program share a CPU, and where they do not, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placed {
+    /// On one CPU.
+    pub together_ns: Estimate,
+    /// On two.
+    pub apart_ns: Estimate,
 }
 
 impl<'a> TrialPrices<'a> {
@@ -25,12 +35,29 @@ impl<'a> TrialPrices<'a> {
     }
 
     /// What each round says of a pair: the run with the tool, and the one without.
-    fn by_round<T>(&self, of: impl Fn(&TrialRun, &TrialRun) -> Option<T>) -> Vec<T> {
+    fn by_round<T>(&self, placement: TrialPlacement, of: impl Fn(&TrialRun, &TrialRun) -> Option<T>) -> Vec<T> {
         let mut pairs: BTreeMap<u32, [Option<&TrialRun>; 2]> = BTreeMap::new();
-        for run in &self.trial.runs {
+        for run in self.trial.runs.iter().filter(|run| run.placement == placement) {
             pairs.entry(run.round).or_default()[usize::from(run.with_tool)] = Some(run);
         }
         pairs.into_values().filter_map(|[off, on]| of(on?, off?)).collect()
+    }
+
+    /// The median where the scheduler decides, with an interval over all placements that were tried.
+    fn price(&self, of: impl Fn(&TrialRun, &TrialRun) -> Option<f64>) -> Option<Estimate> {
+        let at = |placement| median_interval(&self.by_round(placement, &of));
+        let placed = [TrialPlacement::Together, TrialPlacement::Apart].into_iter().filter_map(at);
+        Some(placed.fold(at(TrialPlacement::Free)?, |price, other| Estimate {
+            low: price.low.min(other.low),
+            high: price.high.max(other.high),
+            ..price
+        }))
+    }
+
+    /// A system call on one CPU and on two, where the trial had both.
+    pub fn placed(&self) -> Option<Placed> {
+        let at = |placement| median_interval(&self.by_round(placement, |on, off| self.more_ns(TrialStage::Calls, on, off)));
+        Some(Placed { together_ns: at(TrialPlacement::Together)?, apart_ns: at(TrialPlacement::Apart)? })
     }
 
     /// What a unit of a stage takes longer in a round, ns.
@@ -42,7 +69,7 @@ impl<'a> TrialPrices<'a> {
 
     /// A unit of a stage, all that is in it, ns.
     pub fn unit_ns(&self, stage: TrialStage) -> Option<Estimate> {
-        median_interval(&self.by_round(|on, off| self.more_ns(stage, on, off)))
+        self.price(|on, off| self.more_ns(stage, on, off))
     }
 
     /// A page fault, ns.
@@ -52,38 +79,37 @@ impl<'a> TrialPrices<'a> {
 
     /// A context switch without the system calls that led to it, ns.
     pub fn switch_ns(&self) -> Option<Estimate> {
-        let rounds = self.by_round(|on, off| {
+        let more_ns = self.price(|on, off| {
             let calls_ns = CALLS_OF_A_PASS * self.more_ns(TrialStage::Reads, on, off)?;
             Some(self.more_ns(TrialStage::Switches, on, off)? - calls_ns)
         });
-        median_interval(&rounds).map(left_over)
+        more_ns.map(left_over)
     }
 
     /// A process that is created and ends, without the system calls that it takes for that, ns.
     pub fn task_ns(&self) -> Option<Estimate> {
-        let rounds = self.by_round(|on, off| {
+        let more_ns = self.price(|on, off| {
             let calls_ns = CALLS_OF_A_TASK * self.more_ns(TrialStage::Calls, on, off)?;
             Some(self.more_ns(TrialStage::Tasks, on, off)? - calls_ns)
         });
-        median_interval(&rounds).map(left_over)
+        more_ns.map(left_over)
     }
 
     /// A sample of a clock, ns, where the trial sampled by one: what computing takes longer, by the samples that it had.
     pub fn sample_ns(&self) -> Option<Estimate> {
         let hz = self.trial.hz?;
         let ns = |run: &TrialRun| Some(*run.stages_ns.get(&TrialStage::Computing)? as f64);
-        let rounds = self.by_round(|on, off| {
+        self.price(|on, off| {
             let (on, off) = (ns(on)?, ns(off)?);
             // Time goes on while a sample is taken, and so do samples.
             (on > 0.0).then(|| (on - off) / (hz * on * 1e-9))
-        });
-        median_interval(&rounds)
+        })
     }
 
     /// What the tool takes before the work begins and after it has ended, s.
     pub fn around_s(&self) -> Option<Estimate> {
         let outside_s = |run: &TrialRun| run.elapsed_s - run.stages_ns.values().sum::<u64>() as f64 * 1e-9;
-        median_interval(&self.by_round(|on, off| Some(outside_s(on) - outside_s(off))))
+        self.price(|on, off| Some(outside_s(on) - outside_s(off)))
     }
 }
 
@@ -123,7 +149,13 @@ mod tests {
                 (Tasks, 10 * (slow + with(task_ns + CALLS_OF_A_TASK as u64 * call_ns[0]))),
             ]);
             let inside_s = stages_ns.values().sum::<u64>() as f64 * 1e-9;
-            TrialRun { round, with_tool, elapsed_s: inside_s + if with_tool { 0.3 } else { 0.1 }, stages_ns }
+            TrialRun {
+                round,
+                with_tool,
+                placement: TrialPlacement::Free,
+                elapsed_s: inside_s + if with_tool { 0.3 } else { 0.1 },
+                stages_ns,
+            }
         };
         let runs = (0..8).flat_map(|round| [run(round, round % 2 == 0), run(round, round % 2 == 1)]).collect();
         ToolTrial { line: Vec::new(), hz: Some(5000.0), done, runs }
@@ -140,6 +172,23 @@ mod tests {
         assert_eq!(prices.task_ns().unwrap().estimate, 150_000.0);
         assert!((prices.sample_ns().unwrap().estimate - 70e6 / 5350.0).abs() < 1e-6);
         assert!((prices.around_s().unwrap().estimate - 0.2).abs() < 1e-9);
+    }
+
+    /// A price of a scheduler that chose one CPU says nothing of a program that it puts on two.
+    #[test]
+    fn intervals_reach_over_all_placements() {
+        let mut all = trial([20_000; 3], 0, 3_000, 150_000);
+        for (placement, call_ns) in [(TrialPlacement::Together, 18_000), (TrialPlacement::Apart, 90_000)] {
+            all.runs.extend(trial([call_ns; 3], 0, 3_000, 150_000).runs.into_iter().map(|run| TrialRun { placement, ..run }));
+        }
+        let prices = TrialPrices::of(&all);
+        let call = prices.unit_ns(TrialStage::Calls).unwrap();
+        assert_eq!((call.estimate, call.low, call.high), (20_000.0, 18_000.0, 90_000.0));
+        let placed = prices.placed().unwrap();
+        assert_eq!((placed.together_ns.estimate, placed.apart_ns.estimate), (18_000.0, 90_000.0));
+        // Differences of one placement are of runs of that placement.
+        assert_eq!((prices.switch_ns().unwrap().low, prices.task_ns().unwrap().high), (3_000.0, 150_000.0));
+        assert!(TrialPrices::of(&trial([1; 3], 0, 0, 0)).placed().is_none());
     }
 
     #[test]

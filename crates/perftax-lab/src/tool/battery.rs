@@ -13,8 +13,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::stimulus::{PageFaults, Spin, Stimulus, Syscalls, TokenRing, call_entries, come_and_go};
 
-/// What this program is started with: its first argument. The second one is the file that it writes, the others how much there is to do of each stage.
+/// What this program is started with: its first argument. The second one is the file that it writes, the third the CPU that it does the work on ([`ANY_CPU`]: its
+/// parent's), the others how much there is to do of each stage.
 pub(super) const NAME: &str = "perftax-battery";
+
+/// No CPU in particular.
+const ANY_CPU: &str = "-";
 
 /// How much there is to do.
 pub(super) type Amounts = BTreeMap<TrialStage, u64>;
@@ -27,10 +31,16 @@ pub fn served_as_battery() -> bool {
         return false;
     }
     let file = arguments.next();
+    let cpu = arguments.next().and_then(|cpu| cpu.into_string().ok()).unwrap_or_default();
     let amounts: Vec<u64> = arguments.filter_map(|amount| amount.to_str()?.parse().ok()).collect();
     if let Some(file) = file.filter(|_| amounts.len() == TrialStage::ALL.len()) {
         let amounts = TrialStage::ALL.into_iter().zip(amounts).collect();
-        let written = all(&amounts).and_then(|took_ns| write(Path::new(&file), &took_ns));
+        let pinned = match cpu.as_str() {
+            ANY_CPU => Ok(()),
+            // Whoever started it has this one among its CPUs; a tool between them may be on another.
+            cpu => cpu.parse().map_err(|_| unreadable(cpu)).and_then(|cpu| run_on(&[cpu])),
+        };
+        let written = pinned.and_then(|()| all(&amounts)).and_then(|took_ns| write(Path::new(&file), &took_ns));
         if let Err(error) = written {
             eprintln!("perftax: {error}");
         }
@@ -38,9 +48,14 @@ pub fn served_as_battery() -> bool {
     true
 }
 
-/// What it was started as, for amounts.
-pub(super) fn words(program: &Path, file: &Path, amounts: &Amounts) -> Vec<String> {
-    let mut words = vec![program.to_string_lossy().into_owned(), NAME.into(), file.to_string_lossy().into_owned()];
+fn unreadable(cpu: &str) -> Error {
+    Error::Argument { argument: NAME, value: cpu.into(), needed: format!("a CPU's number, or {ANY_CPU}") }
+}
+
+/// What it was started as, for amounts, on a CPU or where its parent is.
+pub(super) fn words(program: &Path, file: &Path, cpu: Option<u32>, amounts: &Amounts) -> Vec<String> {
+    let cpu = cpu.map_or(ANY_CPU.into(), |cpu| cpu.to_string());
+    let mut words = vec![program.to_string_lossy().into_owned(), NAME.into(), file.to_string_lossy().into_owned(), cpu];
     words.extend(TrialStage::ALL.iter().map(|stage| amounts.get(stage).copied().unwrap_or(0).to_string()));
     words
 }
@@ -116,10 +131,14 @@ fn on_one_cpu<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let cpus = allowed_cpus()?;
     pin_this_thread(cpus.last().copied().unwrap_or(0))?;
     let done = work();
-    let mut all = CpuSet::new();
-    cpus.iter().for_each(|cpu| all.set(*cpu as usize));
-    sched_setaffinity(None, &all).map_err(|e| Error::System { call: "sched_setaffinity".into(), source: e.into() })?;
+    run_on(&cpus)?;
     done
+}
+
+fn run_on(cpus: &[u32]) -> Result<()> {
+    let mut all = CpuSet::new();
+    cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU).for_each(|cpu| all.set(*cpu as usize));
+    sched_setaffinity(None, &all).map_err(|e| Error::System { call: "sched_setaffinity".into(), source: e.into() })
 }
 
 #[cfg(test)]
@@ -139,7 +158,8 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_said_in_words() {
         let amounts: Amounts = TrialStage::ALL.into_iter().zip(1..).collect();
-        let words = words(Path::new("/p"), Path::new("/f/out"), &amounts);
-        assert_eq!(words.join(" "), "/p perftax-battery /f/out 1 2 3 4 5 6 7 8");
+        let words = |cpu| words(Path::new("/p"), Path::new("/f/out"), cpu, &amounts).join(" ");
+        assert_eq!(words(None), "/p perftax-battery /f/out - 1 2 3 4 5 6 7 8");
+        assert_eq!(words(Some(3)), "/p perftax-battery /f/out 3 1 2 3 4 5 6 7 8");
     }
 }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use perftax_doc::{ToolTrial, TrialRun, TrialStage};
-use perftax_pmu::guard::check_interrupted;
+use perftax_doc::{ToolTrial, TrialPlacement, TrialRun, TrialStage};
+use perftax_pmu::guard::{allowed_cpus, check_interrupted};
 use perftax_pmu::sys::{Ended, Exit, Stdio};
 use perftax_pmu::{Error, Result};
 use perftax_tools::{Instead, ToolLine};
@@ -16,6 +16,8 @@ use crate::stimulus::{EMULATED, STEPPED, Spin, is_emulated};
 
 /// Rounds: six are the fewest whose median has an interval of 95 %.
 const ROUNDS: u32 = 9;
+/// Rounds of each placement beside the scheduler's own.
+const PLACED_ROUNDS: u32 = 6;
 /// Computing, in a run.
 const COMPUTING: Duration = Duration::from_millis(120);
 /// What else there is to do in a run: under a tool that stops a program at each system call a few tenths of a second.
@@ -38,6 +40,8 @@ pub struct Trying<'a> {
     pub line: &'a ToolLine,
     /// What it is tried out with instead of its own: a function is one of [`known_function`]'s.
     pub instead: Instead,
+    /// Whether tool and work are tried out on one CPU and on two besides: of a tool that hands control to and fro at each event.
+    pub is_placed: bool,
     /// Told of each round.
     pub between: &'a mut dyn FnMut(u32, u32),
 }
@@ -52,7 +56,8 @@ pub fn known_function(code: &[u8]) -> Result<(String, String)> {
     Ok((program.to_string_lossy().into_owned(), name.into()))
 }
 
-/// Tries a tool out: [`ROUNDS`] rounds, in each a run with it and one without, in random order.
+/// Tries a tool out: [`ROUNDS`] rounds, in each a run with it and one without, in random order; and some more of each placement where that is asked for and there
+/// are two CPUs.
 ///
 /// # Errors
 /// Where the tool cannot be executed, fails, or takes longer than [`DEADLINE`].
@@ -63,31 +68,60 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
     let mut amounts: Amounts = AMOUNTS.into_iter().collect();
     amounts.insert(TrialStage::Computing, Spin::lasting(COMPUTING).operations());
     amounts.insert(TrialStage::Probed, if trying.instead.function.is_some() { PROBED } else { 0 });
-    let work = battery::words(&program, &took, &amounts);
-    let line =
-        trying.line.around(&work, &folder.path().to_string_lossy(), &trying.instead).ok_or_else(|| Error::Unsupported {
+    let lines = |cpu: Option<u32>| {
+        let work = battery::words(&program, &took, cpu, &amounts);
+        let line = trying.line.around(&work, &folder.path().to_string_lossy(), &trying.instead);
+        line.map(|line| (work, line)).ok_or_else(|| Error::Unsupported {
             what: "try the tool out".into(),
             why: "it does not start a command".into(),
             remedy: "give a line that does".into(),
-        })?;
+        })
+    };
+    let (work, line) = lines(None)?;
+    let placements = placements(trying.is_placed, &allowed_cpus()?);
+    let rounds = placements.iter().map(|placed| placed.rounds).sum();
     let mut random = fastrand::Rng::with_seed(0x70_01);
     let mut runs = Vec::new();
-    for round in 0..ROUNDS {
-        (trying.between)(round, ROUNDS);
-        let first = random.bool();
-        for with_tool in [first, !first] {
-            check_interrupted()?;
-            std::fs::remove_file(&took).ok();
-            let exit = run(if with_tool { &line } else { &work }, folder.path())?;
-            let stages_ns = read(&took, if with_tool { &line } else { &work })?;
-            runs.push(TrialRun { round, with_tool, elapsed_s: exit.elapsed_s, stages_ns });
+    for placed in &placements {
+        let (work, line) = lines(placed.work)?;
+        for round in 0..placed.rounds {
+            (trying.between)(runs.len() as u32 / 2, rounds);
+            let first = random.bool();
+            for with_tool in [first, !first] {
+                check_interrupted()?;
+                std::fs::remove_file(&took).ok();
+                let line = if with_tool { &line } else { &work };
+                let exit = run(line, folder.path(), placed.tool)?;
+                let stages_ns = read(&took, line)?;
+                runs.push(TrialRun { round, with_tool, placement: placed.placement, elapsed_s: exit.elapsed_s, stages_ns });
+            }
         }
     }
     let words = line.into_iter().filter(|word| !work.contains(word)).collect();
     Ok(ToolTrial { line: words, hz: trying.instead.hz, done: amounts, runs })
 }
 
-fn run(line: &[String], folder: &Path) -> Result<Exit> {
+/// On which CPUs tool and work run, and how often.
+struct Placed {
+    placement: TrialPlacement,
+    rounds: u32,
+    /// None: where the scheduler puts it.
+    tool: Option<u32>,
+    work: Option<u32>,
+}
+
+/// The scheduler's own, and where it is asked for and can be, both on one CPU and each on one of its own.
+fn placements(is_placed: bool, cpus: &[u32]) -> Vec<Placed> {
+    let mut placements = vec![Placed { placement: TrialPlacement::Free, rounds: ROUNDS, tool: None, work: None }];
+    if let (true, [first, .., last]) = (is_placed, cpus) {
+        for (placement, tool) in [(TrialPlacement::Together, last), (TrialPlacement::Apart, first)] {
+            placements.push(Placed { placement, rounds: PLACED_ROUNDS, tool: Some(*tool), work: Some(*last) });
+        }
+    }
+    placements
+}
+
+fn run(line: &[String], folder: &Path, cpu: Option<u32>) -> Result<Exit> {
     // What it says last it says as it ends: into a file, which is read then.
     let said = folder.join("said");
     let mut argv: Vec<OsString> = ["/bin/sh", "-c", "exec \"$@\" >\"$0\" 2>&1"].map(OsString::from).into();
@@ -95,6 +129,7 @@ fn run(line: &[String], folder: &Path) -> Result<Exit> {
     argv.extend(line.iter().map(OsString::from));
     let mut command = Command::from_argv(argv, Stdio::Discard);
     command.spec.directory = Some(folder.into());
+    command.spec.cpus = cpu.map(|cpu| vec![cpu]);
     let (_, mut child) = command.spawn()?;
     child.release()?;
     let mut is_over = false;
@@ -131,6 +166,18 @@ fn read(took: &Path, line: &[String]) -> Result<Amounts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tool_and_work_share_a_cpu_and_do_not() {
+        let of = |is_placed, cpus: &[u32]| -> Vec<(TrialPlacement, Option<u32>, Option<u32>)> {
+            placements(is_placed, cpus).into_iter().map(|placed| (placed.placement, placed.tool, placed.work)).collect()
+        };
+        let free = (TrialPlacement::Free, None, None);
+        let [together, apart] =
+            [(TrialPlacement::Together, 7), (TrialPlacement::Apart, 2)].map(|(p, tool)| (p, Some(tool), Some(7)));
+        assert_eq!(of(true, &[2, 3, 7]), [free, together, apart]);
+        assert_eq!((of(false, &[2, 3, 7]), of(true, &[2])), (vec![free], vec![free]));
+    }
 
     #[test]
     fn the_last_thing_said_is_told() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use perftax_cost::tool::CALLS_OF_A_TASK;
-use perftax_doc::{Plan, ToolPrediction};
+use perftax_doc::{Plan, PriceSource, ToolPrediction, TrialPlacement};
 use serde_json::{Value, json};
 
 use crate::common::{one_at_a_time, said};
@@ -24,7 +24,9 @@ fn profile(folder: &Path) -> String {
     };
     let terms = json!({"callchain": about(2_000.0), "user-regs": about(500.0), "user-stack": about(4_000.0), "excluded-kernel": about(9_000.0)});
     let faults = calibration("software", "page-faults", 1_000.0, json!({"callchain": about(2_000.0)}));
-    let calibrations = [calibration("cpu-clock", "cpu-clock", 10_000.0, terms), faults];
+    let calls =
+        calibration("tracepoint", "raw_syscalls:sys_enter", 500.0, json!({"raw": about(50.0), "callchain": about(2_000.0)}));
+    let calibrations = [calibration("cpu-clock", "cpu-clock", 10_000.0, terms), faults, calls];
     let path = folder.join("profile.json");
     std::fs::write(&path, json!({"schema": 1, "machine": machine, "kernel": "6.1", "calibrations": calibrations}).to_string())
         .unwrap();
@@ -192,11 +194,37 @@ fn a_tracer_is_tried_out_and_leaves_the_users_files_alone() {
     let all = count * calls.each_ns.unwrap().estimate * 1e-9 / doc.workload.elapsed_s.estimate;
     assert!((calls.overhead.estimate / all - 1.0).abs() < 1e-6 && doc.unpriced.is_empty(), "{calls:?}");
     let trial = doc.trial.unwrap();
-    assert_eq!((trial.runs.len(), trial.runs.iter().filter(|run| run.with_tool).count()), (18, 9));
+    let at = |placement| trial.runs.iter().filter(|run| run.with_tool && run.placement == placement).count();
+    // Who decides where tracer and program run is the scheduler: its price has been seen, and those of both that it may choose.
+    let placed = if std::thread::available_parallelism().unwrap().get() > 1 { 6 } else { 0 };
+    assert_eq!([TrialPlacement::Free, TrialPlacement::Together, TrialPlacement::Apart].map(at), [9, placed, placed]);
+    assert_eq!(trial.runs.len(), 2 * (9 + 2 * placed));
     assert_eq!(
         trial.line,
         ["strace", "-f", "-o"].map(String::from).to_vec().into_iter().chain([trial.line[3].clone()]).collect::<Vec<_>>()
     );
+}
+
+/// What a record of a system call costs depends on what the call does, which a calibration with a call that does nothing cannot tell.
+#[test]
+fn a_recording_of_every_system_call_is_tried_out() {
+    const CALLS: f64 = 30_000.0;
+    let program = format!("getppid() for 1..{CALLS}; my $i = 0; $i++ while $i < 2e6");
+    let of = |line: &str| predicted(&["--tool", line, "--", "perl", "-e", &program]);
+    let doc = of("perf record -e raw_syscalls:sys_enter -o mine");
+    let calls: Vec<_> = doc.terms.iter().filter(|term| term.what.contains("system calls")).collect();
+    assert!(calls.len() == 3 && calls.iter().all(|term| term.source == PriceSource::Trial), "{:?}", doc.terms);
+    let others = calls.iter().find(|term| term.what == "other system calls").unwrap();
+    assert!((CALLS..CALLS * 1.05).contains(&others.count.unwrap().estimate), "{others:?}");
+    // They are not paid for twice: by the calibration's price of half a microsecond besides.
+    assert!(doc.terms.iter().all(|term| !term.what.contains("raw_syscalls") && !term.what.contains("carry")), "{:?}", doc.terms);
+    let all: f64 = calls.iter().map(|term| term.count.unwrap().estimate).sum();
+    assert!((doc.samplers[0].samples.estimate / all - 1.0).abs() < 0.02 && doc.samplers[0].period == 1, "{:?}", doc.samplers);
+    assert!(doc.trial.unwrap().line.starts_with(&["perf".into(), "record".into(), "-eraw_syscalls:sys_enter".into()]));
+    assert!(doc.unpriced.is_empty() && doc.around_s.is_some());
+    // Of what the program alone tells, its callers' depth, a trial on known work tells nothing.
+    let with_callers = of("perf record -g -e raw_syscalls:sys_enter");
+    assert!(with_callers.trial.is_none(), "{:?}", with_callers.terms);
 }
 
 /// What is taken off a task's price is what the known work does, in every run: counted by strace, as the difference of a hundred tasks.
@@ -207,7 +235,7 @@ fn a_task_of_the_known_work_takes_the_calls_that_are_taken_off() {
         let [out, log] = ["out", "log"].map(|name| folder.path().join(name));
         let mut strace = Command::new("strace");
         strace.args(["-f", "-o"]).arg(&log).args([env!("CARGO_BIN_EXE_perftax"), "perftax-battery"]).arg(&out);
-        assert!(strace.args(["64", "1", "1", "1", "1", "2", tasks, "0"]).status().unwrap().success());
+        assert!(strace.args(["-", "64", "1", "1", "1", "1", "2", tasks, "0"]).status().unwrap().success());
         assert!(out.exists(), "the work was not done");
         let mut calls = BTreeMap::new();
         for line in std::fs::read_to_string(log).unwrap().lines() {

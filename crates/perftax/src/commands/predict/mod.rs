@@ -1,5 +1,6 @@
 //! `perftax predict`: what sampling would cost a program.
 
+mod calls;
 mod sampler;
 mod tool;
 mod tried;

@@ -1,16 +1,17 @@
-//! Tools that record samples: `perf record`, `perf mem record`, `perf c2c record`. Each event is priced by its calibration.
+//! Tools that record samples: `perf record`, `perf mem record`, `perf c2c record`. Each event is priced by its calibration; where it is every system call, by a trial:
+//! what a record of a call costs depends on what the call does, and a calibration has one that does nothing.
 
 use anyhow::Result;
 use perftax_cost::prediction::{RAW_TERM, Watched};
-use perftax_cost::tool::sampled;
-use perftax_doc::{Estimate, Mechanism, Origin, ToolPrediction, ToolSampler, Unpriced};
+use perftax_cost::tool::{Delays, TrialPrices, sampled};
+use perftax_doc::{Estimate, Mechanism, Origin, ToolPrediction, ToolSampler, ToolTerm, ToolTrial, Unpriced, Warning};
 use perftax_lab::prediction::{Counting, PredictionInput};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Event, Rate as EventRate};
 use perftax_pmu::guard::online_cpus;
-use perftax_tools::{Chain, Rate, Recording, ToolLine};
+use perftax_tools::{Chain, Instead, Rate, Recording, ToolLine};
 
-use super::{Args, rate, tool};
+use super::{Args, calls, rate, tool, tried};
 use crate::host::{Host, kernel_says};
 use crate::measured::price;
 use crate::perf_line::{carried, events, sized};
@@ -40,12 +41,18 @@ pub(super) fn predicted(
         let more = counting.events(&here.catalog)?;
         counted.extend(more.into_iter().filter(|event| counted.iter().all(|other| other.name != event.name)).collect::<Vec<_>>());
     }
+    let of_cpus = line.whom.is_of_cpus();
+    let trial = if is_of_every_call(&events, recording) && !of_cpus { tried_out(here, line, &mut origin)? } else { None };
+    if trial.is_some() {
+        let more = calls::countable(here);
+        counted.extend(more.into_iter().filter(|event| counted.iter().all(|other| other.name != event.name)).collect::<Vec<_>>());
+    }
     let workload = program.survey(here, counted, &mut origin)?;
     let cpus = online_cpus()?.len() as u32;
     let threads = workload.pid.map_or(1, |_| u64::from(workload.threads));
     let mut document = tool::blank(line, workload, origin);
-    let of_cpus = line.whom.is_of_cpus();
     document.opens = Some(events.len() as u64 * u64::from(cpus) * if of_cpus { 1 } else { threads });
+    let calls = trial.as_ref().and_then(|_| calls::of(program, &mut document));
     for (index, (event, mut priced)) in events.iter().zip(priced).enumerate() {
         if index > 0 {
             // What switches and tasks cost is that of all events together: the first one's terms have it.
@@ -81,15 +88,51 @@ pub(super) fn predicted(
             bytes_per_sample: bytes,
             bytes_per_s: found.samples.scaled(1.0 / elapsed_s).at_share(&bytes),
         });
-        document.terms.extend(found.terms);
+        // What each call costs has another price then; tasks and switches have not.
+        document.terms.extend(found.terms.into_iter().filter(|term| calls.is_none() || !is_of_samples(term)));
         let is_raw = matches!(event.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe);
-        if is_raw && !known.priced.cost.terms.contains_key(RAW_TERM) {
+        if is_raw && calls.is_none() && !known.priced.cost.terms.contains_key(RAW_TERM) {
             unpriced
                 .push(Unpriced { what: event.name.clone(), why: "what each of its samples carries was not calibrated".into() });
         }
     }
+    if let (Some(trial), Some(calls)) = (&trial, &calls) {
+        let prices = TrialPrices::of(trial);
+        document.terms.extend(calls::terms(calls, &prices, &document.workload));
+        document.around_s = prices.around_s();
+    }
+    document.trial = trial.filter(|_| calls.is_some());
     document.unpriced = unpriced;
     Ok(document)
+}
+
+/// Whether all that is recorded is each system call, and nothing of the program's own beside it: its callers may be deeper than known work's.
+fn is_of_every_call(events: &[Event], recording: &Recording) -> bool {
+    let is_plain = recording.chain.is_none() && !recording.branches && recording.user_registers == 0;
+    is_plain && !events.is_empty() && events.iter().all(|event| calls::EVERY.contains(&event.name.as_str()))
+}
+
+/// The line around known work; none, with a word about it, where the tool is not on this machine: a calibration has a price, too.
+fn tried_out(here: &Host, line: &ToolLine, origin: &mut Origin) -> Result<Option<ToolTrial>> {
+    let tried = tried::tried_out(here, line, Instead::default(), Delays::ItsTask, origin);
+    match tried.as_ref().map_err(|error| error.downcast_ref()) {
+        Err(Some(Error::Exec { program, .. })) => {
+            origin.warnings.push(Warning::Other {
+                message: format!(
+                    "{} is not here to be tried out: system calls have the price of those that do nothing, which is the least",
+                    program.display()
+                ),
+                remedy: "apt-get install linux-perf".into(),
+            });
+            Ok(None)
+        }
+        _ => tried.map(Some),
+    }
+}
+
+/// Whether a term is of the samples themselves.
+fn is_of_samples(term: &ToolTerm) -> bool {
+    !["context switches", "tasks"].iter().any(|what| term.what.starts_with(what))
 }
 
 fn counting(event: &Event) -> Counting {

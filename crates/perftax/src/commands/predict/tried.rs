@@ -5,23 +5,19 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::tool::{Delays, TrialPrices, term};
-use perftax_doc::{Estimate, Origin, ToolPrediction, TrialStage, Unpriced, Warning, WorkloadProfile};
-use perftax_lab::tool::{BUFFERS, Calls, PATHS, Trying, count_calls, known_function, try_out};
+use perftax_cost::tool::{Delays, Placed, TrialPrices, term};
+use perftax_doc::{Estimate, Origin, ToolPrediction, ToolTrial, TrialStage, Unpriced, Warning, WorkloadProfile};
+use perftax_lab::tool::{Trying, known_function, try_out};
 use perftax_lab::workload::find_program;
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
+use perftax_report::units::estimate_ns;
 use perftax_tools::{Bpftrace, Hook, Instead, Tool, ToolLine};
 
-use super::tool;
+use super::{calls, tool};
 use crate::host::Host;
 use crate::program::Program;
 use crate::progress::{Progress, announce};
-
-/// The tracepoint that every system call passes.
-const CALLS: &str = "raw_syscalls:sys_enter";
-/// What tracepoints of single calls begin with.
-const ENTERED: &str = "syscalls:sys_enter_";
 
 /// What a tool has a program pay for.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +70,7 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
         _ => None,
     });
     // Whether system calls may be counted decides how: all of them, and those that take a path or a buffer.
-    let mut counted = if drivers.contains(&Driver::Calls) { countable(here) } else { Vec::new() };
+    let mut counted = if drivers.contains(&Driver::Calls) { calls::countable(here) } else { Vec::new() };
     let probed = drivers.iter().find_map(|driver| match driver {
         Driver::Hits { file, function } => Some(hits(here, file, function)),
         _ => None,
@@ -82,18 +78,13 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
     let probed = probed.transpose()?;
     counted.extend(probed.iter().map(|(event, _)| event.clone()));
     let instead = Instead { hz: samples, function: probed.as_ref().map(|(_, code)| known_function(code)).transpose()? };
-    let trial = {
-        let _alone = here.throttle_guard(&mut origin)?;
-        announce(&format!("trying {} out on known work, with it and without in turns: some ten seconds", tried_line.name()));
-        let bar = Progress::new("trying it out", 9);
-        let mut between = |round: u32, of: u32| bar.at(u64::from(round), format!("round {} of {of}", round + 1));
-        try_out(Trying { line: tried_line, instead, between: &mut between })?
-    };
+    // One tracer stops everybody in turn: each event hands control over to it and back.
+    let delays = if matches!(line.tool, Tool::Strace(_)) { Delays::All } else { Delays::ItsTask };
+    let trial = tried_out(here, tried_line, instead, delays, &mut origin)?;
     let workload = program.survey(here, counted, &mut origin)?;
     let mut document = tool::blank(line, workload, origin);
     let prices = TrialPrices::of(&trial);
     document.around_s = prices.around_s();
-    let delays = if matches!(line.tool, Tool::Strace(_)) { Delays::All } else { Delays::ItsTask };
     let mut add = |what: &str, counted: Option<Estimate>, each_ns: Option<Estimate>, document: &mut ToolPrediction| match (
         counted, each_ns,
     ) {
@@ -105,16 +96,13 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
     for driver in drivers {
         let (what, each_ns) = match &driver {
             Driver::Calls => {
-                let Some(calls) = calls_of(program, &mut document) else {
-                    add("system calls", None, None, &mut document);
-                    continue;
-                };
-                for (what, count, stage) in [
-                    ("system calls with a path", calls.paths, TrialStage::Paths),
-                    ("system calls with a buffer", calls.buffers, TrialStage::Reads),
-                    ("other system calls", calls.bare(), TrialStage::Calls),
-                ] {
-                    add(what, Some(Estimate::exact(count)), prices.unit_ns(stage), &mut document);
+                match calls::of(program, &mut document) {
+                    Some(calls) => {
+                        for (what, count, stage) in calls::kinds(&calls) {
+                            add(what, Some(count), prices.unit_ns(stage), &mut document);
+                        }
+                    }
+                    None => add("system calls", None, None, &mut document),
                 }
                 continue;
             }
@@ -130,9 +118,41 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
         };
         add(what, counted, each_ns, &mut document);
     }
+    document.origin.warnings.extend(prices.placed().and_then(|placed| placement(line, &placed)));
     document.unpriced = unpriced;
     document.trial = Some(trial);
     Ok(document)
+}
+
+/// The tool around known work, while nothing else of perftax's measures here.
+pub(super) fn tried_out(
+    here: &Host,
+    line: &ToolLine,
+    instead: Instead,
+    delays: Delays,
+    origin: &mut Origin,
+) -> Result<ToolTrial> {
+    let is_placed = delays == Delays::All;
+    let _alone = here.throttle_guard(origin)?;
+    let takes = if is_placed { "half a minute" } else { "some ten seconds" };
+    announce(&format!("trying {} out on known work, with it and without in turns: {takes}", line.name()));
+    let bar = Progress::new("trying it out", if is_placed { 21 } else { 9 });
+    let mut between = |round: u32, of: u32| bar.at(u64::from(round), format!("round {} of {of}", round + 1));
+    Ok(try_out(Trying { line, instead, is_placed, between: &mut between })?)
+}
+
+/// What to know of a tracer's price where it depends on whether tracer and program share a CPU; none where that makes no difference that is seen.
+fn placement(line: &ToolLine, placed: &Placed) -> Option<Warning> {
+    let Placed { together_ns, apart_ns } = placed;
+    (together_ns.high < apart_ns.low || apart_ns.high < together_ns.low).then(|| Warning::Other {
+        message: format!(
+            "a system call costs {} where {} and the program share a CPU, {} where they do not, and the scheduler decides: intervals reach over both",
+            estimate_ns(together_ns),
+            line.name(),
+            estimate_ns(apart_ns)
+        ),
+        remedy: format!("taskset -c 0 {} … has both on one CPU, and every thread of the program with them", line.name()),
+    })
 }
 
 fn count(driver: &Driver, workload: &WorkloadProfile) -> Option<Estimate> {
@@ -143,42 +163,6 @@ fn count(driver: &Driver, workload: &WorkloadProfile) -> Option<Estimate> {
         Driver::Tasks => workload.tasks.as_ref().map(|tasks| Estimate::exact(tasks.created() as f64)),
         Driver::Samples { hz } => Some(workload.cpu_s.scaled(*hz)),
     }
-}
-
-/// What of system calls may be counted here: nothing, or all of them and each that takes a path or a buffer, as far as this kernel has it.
-fn countable(here: &Host) -> Vec<Event> {
-    let usable = |name: &str| here.event(name).ok().filter(|event| here.check_usable(event).is_ok());
-    let Some(all) = usable(CALLS) else { return Vec::new() };
-    let kinds = PATHS.iter().chain(&BUFFERS).filter_map(|call| here.event(&format!("{ENTERED}{call}")).ok());
-    std::iter::once(all).chain(kinds).collect()
-}
-
-/// System calls of a run: counted by the kernel, or, for whoever may not have that, by a run under strace.
-fn calls_of(program: &Program, document: &mut ToolPrediction) -> Option<Calls> {
-    let counts = &mut document.workload.counts;
-    if let Some(all) = counts.get(CALLS).map(|count| count.estimate) {
-        let of_kinds = counts.iter().filter_map(|(name, count)| Some((name.strip_prefix(ENTERED)?, count.estimate)));
-        let calls = Calls::of(of_kinds, Some(all));
-        counts.retain(|name, _| !name.starts_with(ENTERED));
-        counts.insert("system calls with a path".into(), Estimate::exact(calls.paths));
-        counts.insert("system calls with a buffer".into(), Estimate::exact(calls.buffers));
-        return Some(calls);
-    }
-    if program.pid.is_some() {
-        return None;
-    }
-    let command = program.target.command().ok()?;
-    announce("system calls may not be counted by the kernel here: one run under strace -c counts them");
-    let calls = count_calls(&command.spec.argv, command.spec.directory.as_deref());
-    let calls = calls.inspect_err(|error| {
-        document.origin.warnings.push(Warning::Other {
-            message: format!("system calls were not counted: {}", error.to_string().lines().next().unwrap_or_default()),
-            remedy: "apt-get install strace; or as root, where the kernel counts them".into(),
-        });
-    });
-    let calls = calls.ok()?;
-    document.workload.counts.insert("system calls (strace -c)".into(), Estimate::exact(calls.all));
-    Some(calls)
 }
 
 /// What has a program pay, and what of it has no price.
