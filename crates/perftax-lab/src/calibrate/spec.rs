@@ -156,7 +156,13 @@ impl Spec {
             Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe => {
                 vec![main * 2, main * 3, main * 7]
             }
-            Mechanism::IbsOp | Mechanism::IbsFetch => [8209_u64, 65_537, 131_101].map(|p| p * 16).to_vec(),
+            // Beyond the longest the kernel interrupts several times for one sample.
+            Mechanism::IbsOp | Mechanism::IbsFetch => {
+                let rule = Rule::of(self.mechanism, None);
+                let mut periods: Vec<u64> = [8209_u64, 65_537, 131_101].iter().filter_map(|p| rule.at_most(p * 16)).collect();
+                periods.dedup();
+                periods
+            }
             Mechanism::Pebs | Mechanism::Spe | Mechanism::Pmi => vec![4099, 8209, 65_537, 131_101],
             Mechanism::PebsDirect => event_defaults(&Rule::of(self.mechanism, None)),
         }
@@ -409,4 +415,26 @@ fn no_stimulus(event: &str, instead: Calibrated) -> Error {
 
 fn next_prime(from: u64) -> u64 {
     perftax_cost::period::prime_at_least(from).unwrap_or(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(mechanism: Mechanism) -> Spec {
+        let (buffers, payload) = (Buffers::default(), Payload::BASIC);
+        Spec { buffers, event: None, mechanism, cpu: 0, depth: Depth::Full, period: None, payload, planted_bias: 0.0 }
+    }
+
+    /// A longer period than the hardware counts by itself interrupts several times for one sample: the line that samples are put on would bend.
+    #[test]
+    fn what_is_calibrated_is_one_interrupt_a_sample() {
+        for mechanism in Mechanism::ALL {
+            let (spec, rule) = (of(mechanism), Rule::of(mechanism, None));
+            let periods = [spec.other_periods(), vec![spec.main_period()]].concat();
+            // SPE's shortest interval is the machine's to say.
+            let taken = |period: &u64| rule.allows(*period) || mechanism == Mechanism::Spe;
+            assert!(periods.len() >= 3 && periods.iter().all(taken), "{mechanism}: {periods:?}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use perftax_cost::period::Rule;
 use perftax_doc::Mechanism;
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_pmu::Error;
@@ -203,8 +204,13 @@ pub fn check_period(period: Option<u64>, mechanism: Mechanism) -> Result<()> {
         "1 to 2^48".to_string()
     } else if mechanism.is_time_driven() && period < SHORTEST_CLOCK_NS {
         format!("at least {SHORTEST_CLOCK_NS} ns: the kernel clamps shorter ones silently")
-    } else if matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch) && !period.is_multiple_of(16) {
-        "a multiple of 16 for IBS".into()
+    } else if matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch) {
+        let rule = Rule::of(mechanism, None);
+        if rule.allows(period) {
+            return Ok(());
+        }
+        // Longer ones the kernel takes, and interrupts several times for one sample: no price covers that.
+        format!("a multiple of {} from {} to {} for {mechanism}", rule.granule, rule.min, rule.max)
     } else {
         return Ok(());
     };
