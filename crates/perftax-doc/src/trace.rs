@@ -22,8 +22,9 @@ pub struct TraceMeta {
     /// The host that it was recorded on; none of traces of before 2026-11-29.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<TraceHost>,
-    /// How it ended: its exit code, or 128 and the signal's number.
-    pub code: u8,
+    /// How it ended: its exit code, or 128 and the signal's number; none of a process that was joined, whose end nobody waits for (in traces of before 2026-11-30: 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u8>,
     /// From its start to its end.
     pub elapsed_s: f64,
     /// CPU time that it took, with its children, s.

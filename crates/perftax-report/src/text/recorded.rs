@@ -28,14 +28,13 @@ pub fn recorded(doc: &Recorded) -> String {
     }
     let lost = if doc.lost == 0 { "none lost".into() } else { format!("{} lost", units::count(doc.lost)) };
     let throttled = if doc.throttled == 0 { String::new() } else { format!(", throttled {} times", units::count(doc.throttled)) };
+    let resolves = match doc.samples {
+        0 => String::new(),
+        _ => format!("; they resolve any function that takes ≥ {} of the CPU time", units::share(doc.resolves_share)),
+    };
     sheet.row(
         "samples",
-        &format!(
-            "{} of {}, {lost}{throttled}; they resolve any function that takes ≥ {} of the CPU time",
-            units::count(doc.samples).bold(),
-            event(&doc.event, doc.mechanism),
-            units::share(doc.resolves_share)
-        ),
+        &format!("{} of {}, {lost}{throttled}{resolves}", units::count(doc.samples).bold(), event(&doc.event, doc.mechanism)),
     );
     if doc.unwritten > 0 {
         sheet.row("", &format!("{} more could not be written", units::count(doc.unwritten)).red().bold().to_string());
@@ -57,7 +56,9 @@ pub fn recorded(doc: &Recorded) -> String {
     }
     sheet.table(&expenses(doc));
     sheet.warnings(&doc.origin.warnings);
-    sheet.row("read", &format!("perf report -i {}", shell::join(&[printable(&doc.recording)])));
+    if doc.samples > 0 {
+        sheet.row("read", &format!("perf report -i {}", shell::join(&[printable(&doc.recording)])));
+    }
     sheet.finish()
 }
 
@@ -66,9 +67,13 @@ const MISSING: f64 = 0.02;
 
 /// What it cost.
 pub(crate) fn share(doc: &Recorded) -> String {
-    doc.spent_share.as_ref().map_or("unknown: the program used no CPU time".into(), |share| {
-        format!("{} of the program's CPU time", units::estimate_share(share))
-    })
+    match &doc.spent_share {
+        Some(share) => format!("{} of the program's CPU time", units::estimate_share(share)),
+        None if doc.program_cpu_s > 0.0 => {
+            format!("unknown: it may be all of the {} that the program was on a CPU", units::time_s(doc.program_cpu_s))
+        }
+        None => "unknown: the program used no CPU time".into(),
+    }
 }
 
 /// The budget, and whether it was kept at every scale of time.

@@ -64,6 +64,17 @@ pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
     }
 }
 
+/// Messages that were seen while nothing was recorded, where there were any: the price of a recording is checked on the program by pauses. Of recordings that keep
+/// slow messages alone nobody counts them.
+pub(super) fn unrecorded(meta: &TraceMeta, messages: u64) -> Option<String> {
+    let seen = meta.sockets.as_ref().map(|sockets| sockets.begun).or(meta.contexts.as_ref().map(|contexts| contexts.begun))?;
+    let more = seen.checked_sub(messages).filter(|more| *more > 0 && meta.checked.is_some() && meta.kept.is_none())?;
+    Some(format!(
+        "{} more came while recording paused, for its price to be seen: they are in nothing but the counts below",
+        units::count(more)
+    ))
+}
+
 /// A quantile of the latencies, as well as it is known.
 pub(super) fn latency(doc: &TraceReport, latencies: &Latencies, of: fn(&Latencies) -> u64) -> String {
     match (&doc.meta.register, &doc.latency_between) {

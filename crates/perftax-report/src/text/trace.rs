@@ -18,11 +18,15 @@ pub fn trace(doc: &TraceReport) -> String {
     let meta = &doc.meta;
     let mut sheet = Sheet::about(&meta.origin);
     let program = meta.program.iter().map(|word| printable(word)).join(" ");
-    sheet.row("program", &format!("{program}: {}, exit code {}", units::time_s(meta.elapsed_s), meta.code));
+    let ended = meta.code.map_or(String::new(), |code| format!(", exit code {code}"));
+    sheet.row("program", &format!("{program}: {}{ended}", units::time_s(meta.elapsed_s)));
     let threads = super::plural(&units::count(meta.rings as u64), "thread", "threads");
     match meta.tag.as_str() {
         "marks" => sheet.row("messages", &format!("{} by {threads}", units::count(doc.messages))),
         tag => sheet.row("messages", &format!("{} by {}", units::count(doc.messages), printable(tag))),
+    }
+    if let Some(unrecorded) = super::tag::unrecorded(meta, doc.messages) {
+        sheet.row("", &unrecorded);
     }
     super::tag::rows(&mut sheet, meta);
     if !doc.trouble.is_empty() {

@@ -89,6 +89,7 @@ fn texts_are_as_reviewed() {
         "recordings.txt",
         &text::comparison(&[crate::samples::recorded(), crate::samples::recorded()].map(|doc| Document::Recorded(Box::new(doc)))),
     );
+    check_text("trace-joined.txt", &text::trace(&crate::samples::traced::joined()));
     check_text("trace-message.txt", &text::trace_message(&crate::samples::traced::message(), 3));
     check_text("comparison.txt", &text::comparison(&both()));
     check_text("matrix-plan.txt", &text::matrix_plan(&crate::samples::matrix()));

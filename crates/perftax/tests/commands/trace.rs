@@ -518,7 +518,7 @@ fn an_interrupted_recording_is_kept() {
     assert_eq!(recorded.code(), Some(130));
     let reported = perftax(&["trace", "report", trace.to_str().unwrap(), "--json", "-"]);
     let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
-    assert!(report.meta.code == 130 && report.messages > 1000, "{} {}", report.meta.code, report.messages);
+    assert!(report.meta.code == Some(130) && report.messages > 1000, "{:?} {}", report.meta.code, report.messages);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use perftax_doc::{
     AmongParts, BetweenHops, BlamedCause, BlamedDetail, BlamedEvents, BlamedExecution, BlamedPlace, ExecutionSight, LastPart,
     Latencies, LongerExecution, Meanwhile, MessageEvents, MessageExecution, MessageHop, Neighbour, Noise, PathStep, Place, Point,
-    RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceHost, TraceMessage, TraceMeta,
-    TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
+    PriceChecked, RelatedMessage, SampledFunction, SlowMessage, SocketSight, TailBlame, TraceCost, TraceEvent, TraceHost,
+    TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -34,7 +34,7 @@ fn meta() -> TraceMeta {
         origin: origin("trace", &["perftax", "trace", "record", "-o", "slow.trace", "--", "./server", "--port", "80"]),
         program: vec!["./server".into(), "--port".into(), "80".into()],
         host: Some(TraceHost { name: "front-1".into(), boot_id: "0b00".into() }),
-        code: 0,
+        code: Some(0),
         elapsed_s: 12.5,
         cpu_s: 11.0,
         event: "cpu-clock".into(),
@@ -263,6 +263,19 @@ fn slow(point: &Point) -> SlowMessage {
         migrations: 1,
         is_doubtful: point.id.is_multiple_of(3),
     }
+}
+
+/// A server that was joined while it ran, whose messages its system calls told; some came while recording paused.
+pub fn joined() -> TraceReport {
+    let mut report = picture(2000, false).report;
+    report.meta.code = None;
+    report.meta.tag = "socket:8080".into();
+    let (begun, answered) = (2023, 2021);
+    report.meta.sockets =
+        Some(SocketSight { port: Some(8080), connections: 4, begun, answered, unanswered: 2, unasked: 0, refused: 0, rings: 0 });
+    let extra = about(0.021, 0.004);
+    report.meta.checked = Some(PriceChecked { extra, off_s: 0.4, off_cpu_s: 0.1, at_least: true, pairs: vec![0.02, 0.022] });
+    report
 }
 
 /// A trace of so many messages; `spread` makes their ids so long that they have all 62 bits.

@@ -20,7 +20,7 @@ const REFERENCE_LOOP: (Right, &str) = (Right::RealTime, "no reference loop: the 
 const RINGS: (Right, &str) = (Right::Rings, "smaller rings: samples that come in bursts may be lost, which is counted and said");
 
 /// Of every command.
-pub const ALL: [Needs; 18] = [
+pub const ALL: [Needs; 20] = [
     Needs {
         command: "calibrate",
         needs: &[Right::OwnUserMode],
@@ -56,6 +56,19 @@ pub const ALL: [Needs; 18] = [
             LIMITS,
         ],
     },
+    Needs {
+        command: "field-test",
+        needs: &[],
+        uses: &[
+            (Right::OwnUserMode, "nothing is calibrated and no row of the audit is measured"),
+            (Right::OwnKernelMode, "nothing of the kernel's mode is measured"),
+            (Right::WholeCpus, "nothing of whole CPUs is measured"),
+            (Right::Tracepoints, "tracepoints are not calibrated, and no handler is looked into"),
+            (Right::Uprobes, "uprobes are not calibrated"),
+            LIMITS,
+        ],
+    },
+    Needs { command: "dataset", needs: &[], uses: &[] },
     Needs { command: "phase", needs: &[Right::OwnUserMode], uses: &[LIMITS, RINGS] },
     Needs {
         command: "trace",
@@ -183,6 +196,15 @@ mod tests {
         assert_eq!(able("sim", |_| false), Able::Works);
         let refused = Ability::of(&ALL[0], &rights(|_| false)).refusal().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("OwnUserMode is refused") && refused.contains("sudo it"), "{refused}");
+    }
+
+    #[test]
+    fn every_command_can_be_asked_about() {
+        let asks = |name: &str| ALL.iter().any(|needs| needs.command == name);
+        let commands = crate::cli::command();
+        let left_out: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).filter(|name| !asks(name)).collect();
+        // The one that is asked, and what prints texts.
+        assert!(left_out.iter().all(|name| ["doctor", "man", "completions", "help"].contains(name)), "{left_out:?}");
     }
 
     /// Of a plain user at paranoid 2 the table of docs/guide/rights.md, which a test in the emulated machine makes, says the same.

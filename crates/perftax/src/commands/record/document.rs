@@ -137,6 +137,22 @@ fn warnings(doc: &Recorded, subject: &Subject<'_>) -> Vec<Warning> {
         );
         warn(message, &format!("perftax calibrate -e {}, while the machine does what it does now", doc.event));
     }
+    if doc.samples == 0 && doc.lost + doc.unwritten == 0 {
+        match doc.rates.iter().filter(|rate| rate.program_cpu_s > 0.0).filter_map(|rate| rate.period).min() {
+            Some(period) => warn(
+                format!(
+                    "no sample was taken: one comes every {} at most, and the program was on a CPU for {}",
+                    units::period(doc.mechanism, period),
+                    units::time_s(doc.program_cpu_s)
+                ),
+                "a longer run, or a larger --budget",
+            ),
+            None => warn(
+                "no sample was taken: the program was on no CPU, or nothing was left of the budget".into(),
+                "perftax record while it works, or with a larger --budget",
+            ),
+        }
+    }
     if doc.throttled > 0 {
         let message = format!("the kernel throttled the event {} times: samples are missing", doc.throttled);
         warn(message, "sysctl kernel.perf_event_max_sample_rate with a higher rate, or a smaller --budget");

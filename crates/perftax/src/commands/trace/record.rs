@@ -135,12 +135,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
     origin.warnings.extend(executed.iter().flat_map(execution::warnings));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
     let code = code_of_end(recorded.exit.ended);
+    let is_ours = recording.subject.running().is_empty();
     let rows = [room.marks, room.samples, room.kernel];
     let meta = TraceMeta {
         origin,
         program: words,
         host: Some(this_host()),
-        code,
+        code: is_ours.then_some(code),
         elapsed_s: recorded.exit.elapsed_s,
         cpu_s: recorded.exit.usage.user_s + recorded.exit.usage.system_s,
         sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(watched.period),
