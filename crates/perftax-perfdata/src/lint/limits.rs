@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use perftax_doc::LintVerdict;
 use perftax_doc::steps::Setting;
 use perftax_pmu::{Error, Result};
 
@@ -22,12 +23,15 @@ pub struct Thresholds {
     pub warning: Option<f64>,
     /// An error from here on.
     pub error: Option<f64>,
+    /// What a check is that the recording cannot decide.
+    pub unknown: LintVerdict,
     /// Not checked at all.
     pub is_off: bool,
 }
 
 impl Limits {
-    /// Reads a configuration file: a TOML table a check, with `warning` and `error` (a number, or `"never"`), or `off = true`.
+    /// Reads a configuration file: a TOML table a check, with `warning` and `error` (a number, or `"never"`), `unknown` (`"warning"`, `"error"`, or `"unknown"`), or
+    /// `off = true`.
     ///
     /// # Errors
     /// [`Error::Argument`] where it cannot be read or is no such file: with the check, its key, its value and what is needed.
@@ -62,8 +66,13 @@ impl Limits {
                 match key.as_str() {
                     "warning" => thresholds.warning = threshold(value, rule.unit).map_err(|needed| wrong(&at, needed))?,
                     "error" => thresholds.error = threshold(value, rule.unit).map_err(|needed| wrong(&at, needed))?,
+                    "unknown" => {
+                        let verdicts = [LintVerdict::Unknown, LintVerdict::Warning, LintVerdict::Error];
+                        let found = verdicts.into_iter().find(|verdict| value.as_str() == Some(verdict.name()));
+                        thresholds.unknown = found.ok_or_else(|| wrong(&at, "\"warning\", \"error\" or \"unknown\"".into()))?;
+                    }
                     "off" => thresholds.is_off = value.as_bool().ok_or_else(|| wrong(&at, "true or false".into()))?,
-                    _ => return Err(wrong(&at, "warning, error or off".into())),
+                    _ => return Err(wrong(&at, "warning, error, unknown or off".into())),
                 }
             }
             if let Some((warning, error)) = thresholds.warning.zip(thresholds.error).filter(|(warning, error)| warning > error) {
@@ -87,7 +96,7 @@ impl Limits {
 
 impl Thresholds {
     fn of(rule: &Rule) -> Self {
-        Self { warning: rule.warning, error: rule.error, is_off: false }
+        Self { warning: rule.warning, error: rule.error, unknown: LintVerdict::Unknown, is_off: false }
     }
 }
 
@@ -118,13 +127,17 @@ mod tests {
 
     #[test]
     fn what_a_file_changes_and_no_more() {
-        let limits = read("[lost]\nerror = 0.5\n[few-samples]\nwarning = \"never\"\n[idle]\noff = true\n").unwrap();
+        let limits = read(
+            "[lost]\nerror = 0.5\n[few-samples]\nwarning = \"never\"\n[idle]\noff = true\n[own-cost]\nunknown = \"error\"\n",
+        )
+        .unwrap();
         for rule in rules() {
             let (found, own) = (limits.of(rule), Thresholds::of(rule));
             match rule.name {
                 "lost" => assert_eq!(found, Thresholds { error: Some(0.5), ..own }),
                 "few-samples" => assert_eq!(found.warning, None),
                 "idle" => assert!(found.is_off),
+                "own-cost" => assert_eq!(found, Thresholds { unknown: LintVerdict::Error, ..own }),
                 _ => assert_eq!(found, own),
             }
         }
@@ -137,7 +150,8 @@ mod tests {
             ("lost = 3", "lost", "a table: [lost]"),
             ("[lost]\nerror = 1.5", "[lost] error = 1.5", "at most 1"),
             ("[lost]\nerror = \"x\"", "[lost] error = \"x\"", "\"never\""),
-            ("[lost]\nfatal = 1", "[lost] fatal = 1", "warning, error or off"),
+            ("[lost]\nfatal = 1", "[lost] fatal = 1", "warning, error, unknown or off"),
+            ("[lost]\nunknown = \"fatal\"", "[lost] unknown = \"fatal\"", "\"warning\", \"error\" or \"unknown\""),
             ("[lost]\noff = 1", "[lost] off = 1", "true or false"),
             ("[lost]\nwarning = 0.9\nerror = 0.1", "[lost]", "or above it"),
             ("[lost", "line 1", "a TOML file"),

@@ -178,7 +178,13 @@ fn verdict(check: &dyn Check, whole: &Whole<'_>, limits: &Limits) -> LintCheck {
     };
     match judgement {
         None => {}
-        Some(Judgement::Unknown(why)) => (done.verdict, done.evidence) = (LintVerdict::Unknown, why),
+        Some(Judgement::Unknown(why)) => {
+            (done.verdict, done.evidence) = (thresholds.unknown, why);
+            if done.verdict != LintVerdict::Unknown {
+                done.effect = "whether it is so is not known, and the thresholds want that known".into();
+                done.remedy = format!("what is said of it; or thresholds without `unknown` in [{}]", rule.name);
+            }
+        }
         Some(Judgement::Measured(measured)) => {
             let reaches = |from: Option<f64>| from.is_some_and(|from| measured.value >= from);
             done.measured = Some(measured.value);

@@ -149,6 +149,25 @@ fn a_mapping_that_is_no_file_is_gone() {
     assert!(found.verdict == Warning && found.evidence.contains("cannot be found here any more"), "{found:#?}");
 }
 
+/// In CI a check that could not be made may be as bad as one that failed.
+#[test]
+fn what_is_unknown_fails_where_that_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lint.toml");
+    let linted =
+        |limits: &Limits| linted(&by_command("perf record -e cpu-clock -- x", CPU_CLOCK).sampled(1000).ended(END), limits, None);
+    let own_cost = |limits: &Limits| check_of(&linted(limits), "own-cost").clone();
+    let lenient = own_cost(&Limits::default());
+    assert_eq!(lenient.verdict, Unknown, "{lenient:#?}");
+    for (wanted, verdict) in [("warning", Warning), ("error", Error)] {
+        std::fs::write(&file, format!("[own-cost]\nunknown = \"{wanted}\"\n")).unwrap();
+        let limits = Limits::read(&file).unwrap();
+        let (strict, lint) = (own_cost(&limits), linted(&limits));
+        assert_eq!((strict.verdict, lint.verdict, strict.measured), (verdict, verdict, None), "{strict:#?}");
+        assert!(strict.evidence == lenient.evidence && !strict.effect.is_empty() && !strict.remedy.is_empty(), "{strict:#?}");
+    }
+}
+
 /// No CPU is no CPU of that number; of a million mappings those that are not kept are no evidence.
 #[test]
 fn what_nobody_knows_is_unknown() {
