@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let folder = NewFolder::make(&args.output)?;
     let watched = &args.watched;
     if args.budget.is_some() && Tag::parse(&watched.tag)? != Tag::Marks {
-        let needed = "marks with --budget, which counts messages while nothing else is on".into();
+        let needed = "marks, where --budget is given: it goes by what the program marks while nothing is recorded (without --budget any tag is taken)".into();
         return Err(Error::Argument { argument: "--tag", value: watched.tag.clone(), needed }.into());
     }
     let Prepared { here, mut origin, mechanism, guard, words, recording } = watched.prepare("trace", args.counters)?;
