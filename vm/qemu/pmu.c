@@ -46,11 +46,18 @@ static void *kernel_memory(CPUX86State *env, uint64_t address,
 static bool pmu_read(void *of, uint64_t address, uint64_t *value)
 {
     CPUX86State *env = of;
+    void *host = kernel_memory(env, address, MMU_DATA_LOAD);
 
-    if (!kernel_memory(env, address, MMU_DATA_LOAD)) {
+    if (!host) {
         return false;
     }
-    *value = cpu_ldq_le_mmuidx_ra(env, address, MMU_KNOSMAP64_IDX, 0);
+    if (address & 7) {
+        *value = cpu_ldq_le_mmuidx_ra(env, address, MMU_KNOSMAP64_IDX, 0);
+    } else {
+        /* As that does it, but the page is looked up once. */
+        *value = ldq_le_p(host);
+        x86_pmu_watch_access(env_cpu(env), address, true, false);
+    }
     return true;
 }
 

@@ -53,11 +53,6 @@ impl Running {
             _ => None,
         }
     }
-
-    fn modes(&self) -> impl Iterator<Item = usize> {
-        let counts = self.counts;
-        [KERNEL, USER].into_iter().filter(move |&mode| counts[mode])
-    }
 }
 
 /// Registers, and what follows from them.
@@ -393,7 +388,12 @@ impl Pmu {
         for i in 0..self.running.len() {
             let counter = self.running[i];
             let counted = counter.counted;
-            let events: i64 = counter.modes().map(|mode| self.start.passed(budget, mode, counted.budgeted())).sum();
+            let mut events = 0;
+            for mode in [KERNEL, USER] {
+                if counter.counts[mode] {
+                    events += self.start.passed(budget, mode, counted.budgeted());
+                }
+            }
             let value = self.counter_value(counter.number) as i64 + events * counted.weight() as i64;
             overflowed |= u64::from(value > COUNTER_MASK as i64) << counter.number;
             *self.counter(counter.number) = value as u64 & COUNTER_MASK;
@@ -511,7 +511,7 @@ impl Pmu {
         let Some(first) = first.copied() else { return false };
         let is_architectural = self.generation.has_architectural_pebs();
         if !is_architectural {
-            for number in (0..64).filter(|number| fired >> number & 1 == 1) {
+            for number in numbers(fired) {
                 if let Some(reset) = debug_store::reset(memory, self.store, number) {
                     *self.counter(number) = reset & COUNTER_MASK;
                 }
@@ -541,7 +541,7 @@ impl Pmu {
             debug_store::store(memory, self.store, retired, &occasion)
         };
         // A record's counters are those before the reload.
-        for number in (0..64).filter(|number| is_architectural && fired >> number & 1 == 1) {
+        for number in numbers(if is_architectural { fired } else { 0 }) {
             if let Some(reload) = self.architectural.reload(number) {
                 *self.counter(number) = reload & COUNTER_MASK;
             }
@@ -553,8 +553,10 @@ impl Pmu {
 
     /// Counters that those which overflowed reload (auto counter reload: CFG_B, and the lower half of CFG_C).
     fn reload(&mut self, overflowed: u64) {
-        let reloaded = if overflowed == 0 { 0 } else { self.architectural.reloaded_by(overflowed) };
-        for number in (0..64).filter(|number| reloaded >> number & 1 == 1) {
+        if overflowed == 0 || !self.generation.has_architectural_pebs() {
+            return;
+        }
+        for number in numbers(self.architectural.reloaded_by(overflowed)) {
             // One that samples goes on to its record first, where it is its own overflow.
             if overflowed & self.armed & 1 << number == 0 {
                 self.armed &= !(1 << number);
@@ -581,4 +583,13 @@ impl Pmu {
             self.update_running();
         }
     }
+}
+
+/// Numbers of the bits that are set.
+fn numbers(mut bits: u64) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        let number = u64::from(bits.trailing_zeros());
+        bits &= bits.wrapping_sub(1);
+        (number < 64).then_some(number)
+    })
 }
