@@ -21,6 +21,9 @@ pub const RECORD_TERM: &str = "record";
 /// The term of what a sample costs work that lives off its second-level cache, α and all, ns a sample.
 pub const CACHED_WORK_TERM: &str = "cached-work";
 
+/// The term of what a sample costs work of wide code, α and all, ns a sample; how wide is [`Cost::wide_code_pages`].
+pub const WIDE_CODE_TERM: &str = "wide-code";
+
 /// Share of what work that lives off its caches has to lose that a program loses to a sample.
 ///
 /// From eight programs at five overheads (docs/results/costs-and-plans.md, "Predictions against measurements: eight programs"; cpu-clock on a
@@ -48,6 +51,48 @@ impl Own {
     }
 }
 
+/// Share of what work of wide code has to lose that a program loses to a sample, by the pages of code that it goes through.
+///
+/// In proportion to the pages, up to those of that work: 12, 18 and 29 µs a sample at 16, 1,024 and 4,096 of its functions, 27 at 16,384, and 30 for a compiler
+/// (docs/results/tools.md, "What wide code loses"). Of programs at the same number of pages each lies where its branches and its calls put it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfCode {
+    /// At the least.
+    pub least: f64,
+    /// On average.
+    pub mean: f64,
+    /// At most.
+    pub most: f64,
+}
+
+impl OfCode {
+    /// The gap that the work is calibrated at, ns.
+    const CALIBRATED_NS: f64 = 200_000.0;
+    /// What is lost comes back with the code, page by page: 8, 12 and 16 µs of that work at gaps of 71, 125 and 250 µs.
+    const REFILLED_NS: f64 = 95_000.0;
+    /// A program may lose so many times less or more than its pages say.
+    const FACTOR: f64 = 1.5;
+    /// Where nobody looked: most programs are narrow.
+    const UNSEEN: Self = Self { least: 0.0, mean: 0.2, most: 1.2 };
+
+    /// Of a program of so many pages that runs for so long between two samples, beside work of `of_pages`.
+    pub fn after(gap_ns: f64, code: Option<&Estimate>, of_pages: f64) -> Self {
+        let filled = |gap_ns: f64| -(-gap_ns.max(0.0) / Self::REFILLED_NS).exp_m1();
+        let filled = filled(gap_ns) / filled(Self::CALIBRATED_NS);
+        let share = |pages: f64| (pages / of_pages).clamp(0.0, 1.0) * filled;
+        match code {
+            Some(pages) => {
+                let (least, mean, most) = (share(pages.low), share(pages.estimate), share(pages.high));
+                // How wide it is, and what that means, are known apart.
+                let below = (mean - least).hypot(mean - mean / Self::FACTOR);
+                let above = (most - mean).hypot(mean * Self::FACTOR - mean);
+                Self { least: (mean - below).max(0.0), mean, most: mean + above }
+            }
+            None => Self { least: 0.0, mean: Self::UNSEEN.mean * filled, most: Self::UNSEEN.most * filled },
+        }
+    }
+}
+
 /// What α differs by between two pieces of work that lose nothing, a fraction: up to 1.1 % in the emulated machine, where nothing else varies.
 const BETWEEN_WORKS: f64 = 0.02;
 
@@ -64,6 +109,8 @@ pub struct Cost {
     pub by_period: Vec<PeriodCost>,
     /// What a sample's record costs the program at hand in its caches, ns, by period, shortest first; empty where not known.
     pub pollution_ns: Vec<(u64, f64)>,
+    /// Pages of code that the work of [`WIDE_CODE_TERM`] effectively has.
+    pub wide_code_pages: Option<f64>,
 }
 
 /// A cost by period is used only where it is known this well (relative half-width): low rates are noisy.
@@ -72,7 +119,7 @@ const BY_PERIOD_HALF_WIDTH_MAX: f64 = 0.15;
 impl Cost {
     /// α and its drift, without terms: what a published number has to offer.
     pub fn new(alpha_ns: Estimate, drift: f64) -> Self {
-        Self { alpha_ns, drift, terms: BTreeMap::new(), by_period: Vec::new(), pollution_ns: Vec::new() }
+        Self { alpha_ns, drift, terms: BTreeMap::new(), by_period: Vec::new(), pollution_ns: Vec::new(), wide_code_pages: None }
     }
 
     /// α with its interval widened by the drift: what is shown beside predictions.
@@ -95,17 +142,32 @@ impl Cost {
     }
 
     /// What a sample costs a program beyond its α, where only the program itself can tell: what its caches, TLBs and branch predictors lose to an
-    /// interrupt that comes every `gap_ns` of CPU time. From nothing up to a share ([`Own`]) of what work that lives off its second-level cache loses;
-    /// nothing where the calibration does not say.
-    pub fn own_ns(&self, alpha_ns: &Estimate, gap_ns: f64) -> Option<Estimate> {
-        let most_ns = self.terms.get(CACHED_WORK_TERM)?.widened(self.drift);
-        let to_lose_ns = |most_ns: f64| (most_ns - alpha_ns.estimate).max(0.0);
+    /// interrupt that comes every `gap_ns` of CPU time; none where the calibration does not say.
+    ///
+    /// Of its data, from nothing up to a share ([`Own`]) of what work that lives off its second-level cache loses; of its code, what work of wide code loses in
+    /// proportion to the pages that it goes through ([`OfCode`]). `code`: how many those effectively are, where somebody looked.
+    pub fn own_ns(&self, alpha_ns: &Estimate, gap_ns: f64, code: Option<&Estimate>) -> Option<Estimate> {
         let least_ns = BETWEEN_WORKS * alpha_ns.estimate;
-        let own = Own::after(gap_ns);
-        let (about_ns, at_most_ns) = (to_lose_ns(most_ns.estimate), to_lose_ns(most_ns.high));
-        // Where the program lies, and how well the two ends are known, have nothing to do with each other.
-        let above = ((own.most - own.mean) * about_ns).hypot(own.most * (at_most_ns - about_ns));
-        Some(Estimate::new(own.mean * about_ns, -least_ns, (own.mean * about_ns + above).max(least_ns)))
+        let to_lose_ns = |term: &str| {
+            let most_ns = self.terms.get(term)?.widened(self.drift);
+            let of = |most_ns: f64| (most_ns - alpha_ns.estimate).max(0.0);
+            Some((of(most_ns.estimate), of(most_ns.high)))
+        };
+        let of_data = to_lose_ns(CACHED_WORK_TERM).map(|(about_ns, at_most_ns)| {
+            let own = Own::after(gap_ns);
+            // Where the program lies, and how well the two ends are known, have nothing to do with each other.
+            let above = ((own.most - own.mean) * about_ns).hypot(own.most * (at_most_ns - about_ns));
+            Estimate::new(own.mean * about_ns, -least_ns, (own.mean * about_ns + above).max(least_ns))
+        });
+        let of_code = to_lose_ns(WIDE_CODE_TERM).zip(self.wide_code_pages).map(|((about_ns, at_most_ns), pages)| {
+            let share = OfCode::after(gap_ns, code, pages);
+            let above = ((share.most - share.mean) * about_ns).hypot(share.most * (at_most_ns - about_ns));
+            Estimate::new(share.mean * about_ns, share.least * about_ns, share.mean * about_ns + above)
+        });
+        match (of_data, of_code) {
+            (Some(of_data), Some(of_code)) => Some(of_data.plus(&of_code)),
+            (of_data, of_code) => of_data.or(of_code),
+        }
     }
 
     /// What one sample costs at a period, the counting of the events between two samples included, drift included.
@@ -194,6 +256,7 @@ impl From<&Calibration> for Cost {
             terms: calibration.terms.clone(),
             by_period,
             pollution_ns: Vec::new(),
+            wide_code_pages: calibration.wide_code_pages,
         }
     }
 }

@@ -14,6 +14,7 @@ mod average;
 pub mod bootstrap;
 pub mod buffering;
 pub mod busiest;
+pub mod code;
 mod cost;
 pub mod direct;
 pub mod drive;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bootstrap::student_quantile;
-pub use crate::cost::{CACHED_WORK_TERM, COUNTING_TERM, Cost, FRESH_S, Own, RECORD_TERM, drift_at_age};
+pub use crate::cost::{CACHED_WORK_TERM, COUNTING_TERM, Cost, FRESH_S, OfCode, Own, RECORD_TERM, WIDE_CODE_TERM, drift_at_age};
 pub use crate::drive::PredictionError;
 use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
 use crate::period::along_periods;
@@ -52,7 +52,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         alphas.push((name, cost.term(name)?));
     }
     let gap_ns = gap_ns(workload, setting, period, sample_ns.estimate);
-    let own_ns = gap_ns.and_then(|gap_ns| cost.own_ns(&sample_ns, gap_ns));
+    let own_ns = gap_ns.and_then(|gap_ns| cost.own_ns(&sample_ns, gap_ns, workload.code.as_ref().map(|code| &code.pages)));
     alphas.extend(own_ns.map(|own_ns| (OWN_TERM, own_ns)));
     let switch = match setting.switch_term {
         Some(name) => Some(cost.term(name)?),

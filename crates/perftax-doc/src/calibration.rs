@@ -33,6 +33,9 @@ pub struct Calibration {
     pub throttled: u64,
     /// The split of the cost, ns a sample (or ns a context switch for `switch-*`), by term. Payload terms come on top of α.
     pub terms: BTreeMap<String, Estimate>,
+    /// Pages of code that the work of the term `wide-code` effectively has ([`crate::code::CodeFootprint`]); none without that term.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wide_code_pages: Option<f64>,
     /// Cost by period.
     pub linearity: Option<Linearity>,
     /// Off against off: relative difference of two unmonitored arms.

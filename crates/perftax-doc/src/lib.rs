@@ -7,6 +7,7 @@ mod arm_name;
 mod audit;
 mod bill;
 mod calibration;
+pub mod code;
 mod comm;
 mod comm_likeness;
 mod estimate;

@@ -111,6 +111,7 @@ mod tests {
             cpu_s_per_cpu: Vec::new(),
             threads: 1,
             tasks: None,
+            code: None,
             switches: Estimate::exact(0.0),
             faults: Estimate::exact(0.0),
             max_rss_bytes: 0,

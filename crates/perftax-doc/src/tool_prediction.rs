@@ -119,6 +119,9 @@ pub struct ToolTrial {
     /// Samples a second that it was tried out with, where it samples by a clock; the line's own may be too few to be seen in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hz: Option<f64>,
+    /// Pages of code that the work of the stage of wide code effectively has ([`crate::code::CodeFootprint`]); none where that stage was not worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wide_code_pages: Option<f64>,
     /// What each stage did, in its own units, by its name.
     pub done: BTreeMap<TrialStage, u64>,
     /// What each run took.
@@ -146,12 +149,26 @@ pub enum TrialStage {
     Tasks,
     /// Calls of a function that the tool's probe of a program's function sits on, where it has one.
     Probed,
+    /// Work that lives off its second-level cache, where the tool samples by a clock: steps.
+    CachedWork,
+    /// Work of wide code, where the tool samples by a clock: calls of functions.
+    WideCode,
 }
 
 impl TrialStage {
     /// In their order.
-    pub const ALL: [Self; 8] =
-        [Self::Computing, Self::Calls, Self::Paths, Self::Reads, Self::Faults, Self::Switches, Self::Tasks, Self::Probed];
+    pub const ALL: [Self; 10] = [
+        Self::Computing,
+        Self::Calls,
+        Self::Paths,
+        Self::Reads,
+        Self::Faults,
+        Self::Switches,
+        Self::Tasks,
+        Self::Probed,
+        Self::CachedWork,
+        Self::WideCode,
+    ];
 }
 
 /// On which CPUs a tool and the work that it is tried out on run. Handing control from one CPU to another wakes that one up: on a guest of a hypervisor that

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
+use crate::code::CodeFootprint;
 use crate::observation::Run;
 use crate::tasks::Tasks;
 
@@ -28,6 +29,9 @@ pub struct WorkloadProfile {
     /// Which tasks it creates, and what each does; none where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Tasks>,
+    /// How wide its code is; none where it was not sampled, or too rarely to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<CodeFootprint>,
     /// Context switches a run.
     pub switches: Estimate,
     /// Page faults a run.

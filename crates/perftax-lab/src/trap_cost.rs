@@ -104,6 +104,7 @@ mod tests {
             lost: 0,
             throttled: 0,
             terms: terms.iter().map(|(name, ns)| (name.to_string(), Estimate::exact(*ns))).collect::<BTreeMap<_, _>>(),
+            wide_code_pages: None,
             linearity: None,
             control: None,
             cross_check: None,

@@ -63,7 +63,7 @@ impl Tariff {
 /// All that a sample of a program costs at a period, drift included, ns: α, its payload, and what the program's own caches may lose to a timer.
 pub(super) fn sample_ns(cost: &Cost, setting: &Setting<'_>, period: u64) -> Estimate {
     let (alpha_ns, _) = cost.of_record_and_event(setting.drive, period);
-    let own_ns = (setting.drive == Drive::Time).then(|| cost.own_ns(&cost.alpha_ns, period as f64)).flatten();
+    let own_ns = (setting.drive == Drive::Time).then(|| cost.own_ns(&cost.alpha_ns, period as f64, None)).flatten();
     let payload = setting.payload.iter().filter_map(|term| cost.terms.get(*term)).map(|term| term.widened(cost.drift));
     payload.chain(own_ns).fold(alpha_ns, |sum, more| sum.plus(&more))
 }

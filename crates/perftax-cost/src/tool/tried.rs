@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use perftax_doc::{Estimate, ToolTrial, TrialPlacement, TrialRun, TrialStage};
 
+use crate::cost::{CACHED_WORK_TERM, Cost, WIDE_CODE_TERM};
 use crate::order::median_interval;
 
 /// System calls that each pass of the token takes beside its switch: a write and a read.
@@ -97,8 +98,24 @@ impl<'a> TrialPrices<'a> {
 
     /// A sample of a clock, ns, where the trial sampled by one: what computing takes longer, by the samples that it had.
     pub fn sample_ns(&self) -> Option<Estimate> {
+        self.sample_of_ns(TrialStage::Computing)
+    }
+
+    /// What a sample of a clock costs a program beyond that, every `gap_ns` of its CPU time, by what it costs work with more to lose: [`Cost::own_ns`].
+    /// `code`: pages of code that the program effectively has, where somebody looked.
+    pub fn own_ns(&self, gap_ns: f64, code: Option<&Estimate>) -> Option<Estimate> {
+        let alpha_ns = self.sample_ns()?;
+        let works = [(CACHED_WORK_TERM, TrialStage::CachedWork), (WIDE_CODE_TERM, TrialStage::WideCode)];
+        let terms = works.into_iter().filter_map(|(term, stage)| Some((term.into(), self.sample_of_ns(stage)?))).collect();
+        let cost = Cost { terms, wide_code_pages: self.trial.wide_code_pages, ..Cost::new(alpha_ns, 0.0) };
+        cost.own_ns(&alpha_ns, gap_ns, code)
+    }
+
+    /// A sample of a clock over the work of a stage, ns.
+    fn sample_of_ns(&self, stage: TrialStage) -> Option<Estimate> {
         let hz = self.trial.hz?;
-        let ns = |run: &TrialRun| Some(*run.stages_ns.get(&TrialStage::Computing)? as f64);
+        let ns = |run: &TrialRun| Some(*run.stages_ns.get(&stage)? as f64);
+        (self.trial.done.get(&stage).copied()? > 0).then_some(())?;
         self.price(|on, off| {
             let (on, off) = (ns(on)?, ns(off)?);
             // Time goes on while a sample is taken, and so do samples.
@@ -135,6 +152,8 @@ mod tests {
             (Faults, 50),
             (Switches, 40),
             (Tasks, 10),
+            (CachedWork, 1000),
+            (WideCode, 1000),
         ]);
         let run = |round: u32, with_tool: bool| {
             let slow = 1000 + 37 * u64::from(round);
@@ -147,6 +166,8 @@ mod tests {
                 (Faults, 50 * (slow + with(fault_ns))),
                 (Switches, 40 * (slow + with(switch_ns + 2 * call_ns[2]))),
                 (Tasks, 10 * (slow + with(task_ns + CALLS_OF_A_TASK as u64 * call_ns[0]))),
+                (CachedWork, 1_000_000_000 + with(80_000_000)),
+                (WideCode, 1_000_000_000 + with(170_000_000)),
             ]);
             let inside_s = stages_ns.values().sum::<u64>() as f64 * 1e-9;
             TrialRun {
@@ -158,7 +179,7 @@ mod tests {
             }
         };
         let runs = (0..8).flat_map(|round| [run(round, round % 2 == 0), run(round, round % 2 == 1)]).collect();
-        ToolTrial { line: Vec::new(), hz: Some(5000.0), done, runs }
+        ToolTrial { line: Vec::new(), hz: Some(5000.0), wide_code_pages: Some(150.0), done, runs }
     }
 
     #[test]
@@ -170,7 +191,14 @@ mod tests {
         assert_eq!(prices.fault_ns().unwrap().estimate, 0.0);
         assert_eq!(prices.switch_ns().unwrap().estimate, 3_000.0);
         assert_eq!(prices.task_ns().unwrap().estimate, 150_000.0);
-        assert!((prices.sample_ns().unwrap().estimate - 70e6 / 5350.0).abs() < 1e-6);
+        let sample_ns = prices.sample_ns().unwrap().estimate;
+        assert!((sample_ns - 70e6 / 5350.0).abs() < 1e-6);
+        // As wide as that work, or a tenth of it; and from nothing to a share of what the cached work loses besides.
+        let own_ns = |pages: f64| prices.own_ns(200_000.0, Some(&Estimate::exact(pages))).unwrap();
+        let of_code = |pages: f64| own_ns(pages).estimate - own_ns(0.0).estimate;
+        let to_lose_ns = 170e6 / 5850.0 - sample_ns;
+        assert!((of_code(150.0) - to_lose_ns).abs() < 1e-6 && (of_code(15.0) - to_lose_ns / 10.0).abs() < 1e-6);
+        assert!(own_ns(0.0).estimate > 0.0 && own_ns(0.0).high < 80e6 / 5400.0);
         assert!((prices.around_s().unwrap().estimate - 0.2).abs() < 1e-9);
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::prediction::{CACHED_WORK_TERM, Cost, OWN_TERM, SAMPLE_TERM, Setting, row};
+use perftax_cost::prediction::{CACHED_WORK_TERM, Cost, OWN_TERM, SAMPLE_TERM, Setting, WIDE_CODE_TERM, row};
 use perftax_doc::WorkloadProfile;
+use perftax_doc::code::CodeFootprint;
 use perftax_doc::left_out::EXCLUDED_KERNEL_TERM;
 use perftax_doc::observation::Run;
 use perftax_doc::{Estimate, LeftOut, Mechanism};
@@ -25,6 +26,7 @@ fn workload(system_s: f64) -> WorkloadProfile {
         cpu_s_per_cpu: vec![Estimate::exact(1.0)],
         threads: 1,
         tasks: None,
+        code: None,
         switches: Estimate::exact(0.0),
         faults: Estimate::exact(0.0),
         max_rss_bytes: 0,
@@ -62,11 +64,11 @@ fn each_mode_has_its_own_equation() {
 fn a_programs_own_loss_widens_and_is_a_term_of_its_own() {
     let mut cost = cost(None);
     let alpha_ns = Estimate::exact(10_000.0);
-    assert_eq!(cost.own_ns(&alpha_ns, 350_000.0), None);
+    assert_eq!(cost.own_ns(&alpha_ns, 350_000.0, None), None);
     let predicted = |cost: &Cost| row(&workload(0.0), cost, &setting(LeftOut::Nothing), 350_000).unwrap();
     let alone = predicted(&cost);
     cost.terms.insert(CACHED_WORK_TERM.into(), Estimate::new(30_000.0, 20_000.0, 40_000.0));
-    let own_ns = cost.own_ns(&alpha_ns, 350_000.0).unwrap();
+    let own_ns = cost.own_ns(&alpha_ns, 350_000.0, None).unwrap();
     // 36 % of the 20 µs to lose, at most 86 % of them, of which there may be 10 more; at least nothing but for two hundredths of α.
     let high_ns = 7200.0 + 10_000_f64.hypot(8600.0);
     assert!(
@@ -85,11 +87,44 @@ fn a_programs_own_loss_widens_and_is_a_term_of_its_own() {
     assert!((found.terms[OWN_TERM].estimate - extra(17_200.0) * 7.2 / 17.2).abs() < 1e-9, "{found:#?}");
     assert!(alone.overhead.half_width() < 1e-9 && !alone.terms.contains_key(OWN_TERM), "{alone:#?}");
     // Sampled more often it has less to lose, and never pays less for more.
-    let by_gap: Vec<Estimate> = [20e3, 67e3, 350e3, 1e6, 3e6, 9e6].map(|gap_ns| cost.own_ns(&alpha_ns, gap_ns).unwrap()).to_vec();
+    let by_gap: Vec<Estimate> =
+        [20e3, 67e3, 350e3, 1e6, 3e6, 9e6].map(|gap_ns| cost.own_ns(&alpha_ns, gap_ns, None).unwrap()).to_vec();
     assert!(by_gap.windows(2).all(|w| w[0].estimate <= w[1].estimate && w[0].high <= w[1].high), "{by_gap:?}");
     // Work that pays no more than α is not known to better than two hundredths.
     cost.terms.insert(CACHED_WORK_TERM.into(), Estimate::exact(9000.0));
-    assert_eq!(cost.own_ns(&alpha_ns, 1e6), Some(Estimate::new(0.0, -200.0, 200.0)));
+    assert_eq!(cost.own_ns(&alpha_ns, 1e6, None), Some(Estimate::new(0.0, -200.0, 200.0)));
+}
+
+/// Wide code loses more, in proportion to the pages that it goes through, and to how much of it was gone through again.
+#[test]
+fn a_program_s_own_loss_grows_with_its_code() {
+    let mut cost = cost(None);
+    let alpha_ns = Estimate::exact(10_000.0);
+    cost.terms.insert(WIDE_CODE_TERM.into(), Estimate::exact(26_000.0));
+    assert_eq!(cost.own_ns(&alpha_ns, 200_000.0, Some(&Estimate::exact(75.0))), None, "of how many pages nobody said");
+    cost.wide_code_pages = Some(150.0);
+    let of = |pages: f64, gap_ns: f64| cost.own_ns(&alpha_ns, gap_ns, Some(&Estimate::exact(pages))).unwrap();
+    let half = of(75.0, 200_000.0);
+    assert!((half.estimate - 8_000.0).abs() < 1e-6 && (half.high - 12_000.0).abs() < 1e-6 && half.low > 5_000.0, "{half:?}");
+    // No more than that work, however wide; more, the longer the gap.
+    assert_eq!(of(1500.0, 200_000.0), of(150.0, 200_000.0));
+    let by_gap = [20e3, 71e3, 125e3, 250e3, 10e6].map(|gap_ns| of(150.0, gap_ns).estimate);
+    assert!(by_gap.windows(2).all(|gaps| gaps[0] < gaps[1]) && by_gap[4] < 1.15 * 16_000.0, "{by_gap:?}");
+    // Of code that nobody looked at, all is possible.
+    let unseen = cost.own_ns(&alpha_ns, 200_000.0, None).unwrap();
+    assert!(unseen.low <= 0.0 && unseen.high >= 16_000.0 && unseen.contains(of(2.0, 200_000.0).estimate), "{unseen:?}");
+    // A prediction takes what the program's profile has.
+    let predicted = |pages: Option<f64>| {
+        let code = pages.map(|pages| CodeFootprint {
+            pages: Estimate::exact(pages),
+            is_of_user_mode: false,
+            period_ns: 1_000_000,
+            samples: vec![vec![1]],
+        });
+        row(&WorkloadProfile { code, ..workload(0.0) }, &cost, &setting(LeftOut::Nothing), 200_000).unwrap().overhead
+    };
+    assert!((predicted(Some(75.0)).estimate - 18_000.0 / 182_000.0).abs() < 1e-9);
+    assert!(predicted(None).half_width() > predicted(Some(75.0)).half_width());
 }
 
 /// What is not known is not free: a dropped sample then costs a whole one, and all that is missing is the sample.

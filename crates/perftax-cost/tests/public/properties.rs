@@ -26,6 +26,7 @@ fn workload(elapsed_s: f64, cpu_s: &[f64], events: f64, threads: u32) -> Workloa
         cpu_s_per_cpu: cpu_s.iter().map(|&s| about(s, 0.03)).collect(),
         threads,
         tasks: None,
+        code: None,
         switches: about(1000.0, 0.1),
         faults: Estimate::exact(0.0),
         max_rss_bytes: 0,

@@ -21,6 +21,7 @@ fn churner() -> WorkloadProfile {
         cpu_s_per_cpu: vec![Estimate::exact(0.5); 2],
         threads: 20_001,
         tasks: Some(Tasks { threads: 20_000, execs: 1, cpu_s: portions(), ..Tasks::default() }),
+        code: None,
         switches: Estimate::exact(0.0),
         faults: Estimate::exact(0.0),
         max_rss_bytes: 0,

@@ -1,6 +1,6 @@
 //! The arms of a calibration.
 
-use perftax_cost::prediction::CACHED_WORK_TERM;
+use perftax_cost::prediction::{CACHED_WORK_TERM, WIDE_CODE_TERM};
 use perftax_doc::left_out::{EXCLUDED_KERNEL_TERM, EXCLUDED_USER_TERM, OFF_IN_KERNEL_ARM};
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload, Sampling, Wakeup};
@@ -37,6 +37,10 @@ pub const OFF_IN_KERNEL: &str = OFF_IN_KERNEL_ARM;
 pub const CACHED: &str = CACHED_WORK_TERM;
 /// See [`CACHED`].
 pub const OFF_CACHED: &str = "off-cached";
+/// Work of wide code, sampled; and without any monitoring.
+pub const WIDE_CODE: &str = WIDE_CODE_TERM;
+/// See [`WIDE_CODE`].
+pub const OFF_WIDE_CODE: &str = "off-wide-code";
 
 /// One condition under which the fixed work is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ pub enum Work {
     InKernel,
     /// It lives off its second-level cache.
     Cached,
+    /// Its code is wide.
+    WideCode,
 }
 
 /// An arm that is not measured.

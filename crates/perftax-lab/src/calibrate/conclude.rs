@@ -15,10 +15,12 @@ use perftax_doc::{Estimate, Mechanism, PayloadTerm};
 
 use super::arm::{
     ARMED, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, GROUP_READ, IDLE, OFF, OFF_AGAIN, OFF_CACHED,
-    OFF_IN_KERNEL, ON, PERF_IDLE, SIGNAL,
+    OFF_IN_KERNEL, OFF_WIDE_CODE, ON, PERF_IDLE, SIGNAL, WIDE_CODE,
 };
 use super::spec::{baseline, clock};
 use super::switching::{SWITCH_ARMS, SWITCH_OFF, SWITCH_RARE};
+use crate::stimulus::WideCode;
+
 use super::tasking::{EXEC_CPUS, EXEC_OFF, EXEC_ON, TASK_CPUS, TASK_OFF, TASK_ON, Tasks};
 
 /// Everything that the blocks of a calibration say.
@@ -65,6 +67,7 @@ impl Conclusion {
             expected_samples: self.expected_samples,
             lost: self.lost,
             throttled: self.throttled,
+            wide_code_pages: self.terms.contains_key(WIDE_CODE).then(WideCode::effective_pages),
             terms: self.terms,
             linearity: self.linearity,
             control: self.control,
@@ -197,8 +200,8 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
             term(name, ratio_of_sums(blocks, baseline, name, Unit::Expected, clock));
         }
     }
-    if has(CACHED) {
-        term(CACHED, ratio_of_sums(blocks, OFF_CACHED, CACHED, unit, clock));
+    for (baseline, name) in [(OFF_CACHED, CACHED), (OFF_WIDE_CODE, WIDE_CODE)].into_iter().filter(|(_, name)| has(name)) {
+        term(name, ratio_of_sums(blocks, baseline, name, unit, clock));
     }
     for name in PAYLOADS.into_iter().filter(|name| has(name)) {
         term(name, difference_of(blocks, baseline, ON, name, unit, clock));

@@ -14,11 +14,11 @@ use perftax_pmu::{Error, Result};
 
 use super::arm::{
     ARMED, Arm, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, GROUP_READ, IDLE, OFF, OFF_AGAIN, OFF_CACHED,
-    OFF_IN_KERNEL, ON, OwnBuffer, RING_PAGES, SIGNAL, Work,
+    OFF_IN_KERNEL, OFF_WIDE_CODE, ON, OwnBuffer, RING_PAGES, SIGNAL, WIDE_CODE, Work,
 };
 use crate::run::Attach;
 use crate::stimulus::{
-    PageFaults, PathWalk, PointerChase, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites, second_level_bytes,
+    PageFaults, PathWalk, PointerChase, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites, WideCode, second_level_bytes,
 };
 
 /// How much a calibration wants to know.
@@ -112,6 +112,8 @@ const BUSY_PERIOD: u64 = 2053;
 
 /// How many times rarer than usual the samples of a clock are over work that lives off its caches: it goes through all of them within some 50 µs.
 const RARELY: u64 = 2;
+/// The same over work of wide code: it goes through all of its code within some 200 µs.
+const RARELY_OF_CODE: u64 = 4;
 /// But a few to a block, ns.
 const RAREST_NS: u64 = BLOCK.as_nanos() as u64 / 5;
 /// The smallest ring: a page of records beside its control page.
@@ -227,6 +229,7 @@ impl Spec {
             Work::Usual => None,
             Work::InKernel => Some(Box::new(PathWalk::lasting(BLOCK))),
             Work::Cached => Some(Box::new(PointerChase::lasting(BLOCK, second_level_bytes(self.cpu) / 2))),
+            Work::WideCode => Some(Box::new(WideCode::lasting(BLOCK))),
         }
     }
 
@@ -327,10 +330,14 @@ impl Spec {
             self.mechanism.is_time_driven() || matches!(self.mechanism, Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch);
         if interrupts && !is_for_cells {
             // Of a clock more rarely: what the work has to lose is what it has fetched since the sample before.
-            let rarely = (main * RARELY).min(RAREST_NS).max(main);
-            let period = if self.mechanism.is_time_driven() { next_prime(rarely) } else { main };
+            let rarely = |times: u64| match self.mechanism.is_time_driven() {
+                true => next_prime((main * times).min(RAREST_NS).max(main)),
+                false => main,
+            };
             arms.push(Arm::unmonitored(OFF_CACHED).over(Work::Cached));
-            arms.push(self.sampled(CACHED, period, self.payload).over(Work::Cached));
+            arms.push(self.sampled(CACHED, rarely(RARELY), self.payload).over(Work::Cached));
+            arms.push(Arm::unmonitored(OFF_WIDE_CODE).over(Work::WideCode));
+            arms.push(self.sampled(WIDE_CODE, rarely(RARELY_OF_CODE), self.payload).over(Work::WideCode));
         }
         arms
     }

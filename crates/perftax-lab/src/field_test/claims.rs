@@ -242,6 +242,7 @@ mod tests {
             lost: 0,
             throttled: 0,
             terms: Default::default(),
+            wide_code_pages: None,
             linearity: None,
             control: Some(Control { difference: Estimate::new(0.0, -0.01, 0.01), passed: true, detects: 0.01 }),
             cross_check: None,

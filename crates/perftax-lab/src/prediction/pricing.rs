@@ -83,6 +83,7 @@ mod tests {
             lost: 0,
             throttled: 0,
             terms: Default::default(),
+            wide_code_pages: None,
             linearity: None,
             control: None,
             cross_check: None,

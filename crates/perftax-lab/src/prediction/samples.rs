@@ -13,6 +13,7 @@ pub(super) fn workload(counts: &[(&str, f64)]) -> WorkloadProfile {
         cpu_s_per_cpu: vec![one],
         threads: 1,
         tasks: None,
+        code: None,
         switches: one,
         faults: one,
         max_rss_bytes: 0,

@@ -226,6 +226,7 @@ impl Published {
             lost: 0,
             throttled: 0,
             terms: cost.terms.clone(),
+            wide_code_pages: None,
             linearity: None,
             control: None,
             cross_check: None,

@@ -1,5 +1,6 @@
 //! Running whole programs, monitored and not.
 
+mod code;
 mod command;
 mod copying;
 mod input;
@@ -15,6 +16,7 @@ mod survey;
 mod tasks;
 mod whole_machine;
 
+pub use code::CodeClock;
 pub use command::Command;
 pub use copying::Size;
 pub use input::{Input, MAX_KEPT_BYTES};
@@ -28,7 +30,7 @@ pub use ready::{Pattern, Ready};
 pub use reference_loop::ReferenceLoopThread;
 pub use scratch::{Copy, Scratch, sweep};
 pub use survey::{Survey, remarks, survey};
-pub use tasks::{Look, look_at_tasks};
+pub use tasks::{Look, Seen, look_at_tasks};
 pub use whole_machine::survey_machine;
 
 /// The arm without any monitoring.

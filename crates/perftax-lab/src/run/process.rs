@@ -107,9 +107,9 @@ pub fn survey_process(
     check_process(pid)?;
     between(0)?;
     let Survey { cpus, events, task_clock, dummy, .. } = survey;
-    let look = Look { cpus, task_clock, dummy, events };
+    let look = Look { cpus, task_clock, dummy, events, code: survey.code.as_ref() };
     let mut own_s = 0.0;
-    let (tasks, counts) = look_at_threads(pid, &look, || {
+    let (seen, counts) = look_at_threads(pid, &look, || {
         let before_ns = process_cpu_ns(pid);
         wait(pid, time, time)?;
         own_s =
@@ -118,7 +118,7 @@ pub fn survey_process(
     })?;
     let by_cpu: Vec<f64> = counts.get(TASK_CLOCK).into_iter().flatten().map(|ns| *ns as f64 * 1e-9).collect();
     // What the processes used that it created in that look: its own clock does not know of them.
-    let created_s = if tasks.processes > 0 { (by_cpu.iter().sum::<f64>() - own_s).max(0.0) } else { 0.0 };
+    let created_s = if seen.tasks.processes > 0 { (by_cpu.iter().sum::<f64>() - own_s).max(0.0) } else { 0.0 };
     let counts = counts.into_iter().map(|(name, by_cpu)| (name, by_cpu.iter().sum())).collect();
     let counted = Run { cpu_s_per_cpu: by_cpu, counts, ..Run::nothing("counting", 0) };
     let mut runs = Vec::new();
@@ -147,7 +147,7 @@ pub fn survey_process(
     }
     let threads = threads(pid).len();
     let cpu_s: Vec<f64> = WorkloadProfile::measured(&runs).into_iter().map(|run| run.user_s + run.system_s).collect();
-    let mut profile = profile(command_line(pid), tasks, &counted, runs);
+    let mut profile = profile(command_line(pid), seen, &counted, runs);
     // Looks are equally long whatever it does in them.
     profile.variation = variation(&cpu_s);
     profile.pid = Some(pid);

@@ -3,13 +3,13 @@
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
 use perftax_doc::Estimate;
 use perftax_doc::observation::Run;
-use perftax_doc::tasks::Tasks;
 use perftax_doc::{Warning, WorkloadProfile};
 use perftax_pmu::event::Event;
 use perftax_pmu::{Error, Result};
 
+use super::code::CodeClock;
 use super::monitor::TASK_CLOCK;
-use super::tasks::{Look, look_at_tasks};
+use super::tasks::{Look, Seen, look_at_tasks};
 use super::{Command, Watched, run_once};
 
 /// How a workload is surveyed.
@@ -25,6 +25,8 @@ pub struct Survey {
     pub task_clock: Event,
     /// `dummy:u`, resolved: carries FORK records, and needs no right to the kernel's mode for it.
     pub dummy: Event,
+    /// What code is looked at with; none where that is not wanted.
+    pub code: Option<CodeClock>,
 }
 
 /// Elapsed time below which a program cannot be measured: start-up, page cache and a few interrupts are all there is.
@@ -34,7 +36,7 @@ const SHORTEST_S: f64 = 0.02;
 pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -> Result<()>) -> Result<WorkloadProfile> {
     between(0)?;
     let Survey { cpus, events, task_clock, dummy, .. } = survey;
-    let tasks = look_at_tasks(command, &Look { cpus, task_clock, dummy, events })?;
+    let seen = look_at_tasks(command, &Look { cpus, task_clock, dummy, events, code: survey.code.as_ref() })?;
     let counted = {
         let mut counting = survey.events.clone();
         counting.push(survey.task_clock.clone());
@@ -47,7 +49,7 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
         between(round + 1)?;
         runs.push(run_once(command, None, &watched, "off", round)?);
     }
-    let profile = profile(command.words(), tasks, &counted, runs);
+    let profile = profile(command.words(), seen, &counted, runs);
     if profile.elapsed_s.estimate < SHORTEST_S {
         return Err(Error::Discarded {
             why: format!(
@@ -62,8 +64,9 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
     Ok(profile)
 }
 
-/// The profile of what was run, or looked at: which tasks there were, a run with counters, and the others.
-pub(super) fn profile(command: Vec<String>, tasks: Tasks, counted: &Run, all: Vec<Run>) -> WorkloadProfile {
+/// The profile of what was run, or looked at: which tasks there were and how wide their code is, a run with counters, and the others.
+pub(super) fn profile(command: Vec<String>, seen: Seen, counted: &Run, all: Vec<Run>) -> WorkloadProfile {
+    let Seen { tasks, code } = seen;
     let runs = WorkloadProfile::measured(&all);
     let elapsed: Vec<f64> = runs.iter().map(|r| r.elapsed_s).collect();
     let of = |value: fn(&Run) -> f64| estimate(&runs.iter().map(|run| value(run)).collect::<Vec<_>>());
@@ -80,6 +83,7 @@ pub(super) fn profile(command: Vec<String>, tasks: Tasks, counted: &Run, all: Ve
         cpu_s_per_cpu,
         threads: u32::try_from(1 + tasks.created()).unwrap_or(u32::MAX),
         tasks: Some(tasks),
+        code,
         switches: of(|r| (r.voluntary_switches + r.involuntary_switches) as f64),
         faults: of(|r| (r.minor_faults + r.major_faults) as f64),
         max_rss_bytes: runs.iter().map(|r| r.max_rss_bytes).max().unwrap_or(0),

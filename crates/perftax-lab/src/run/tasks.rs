@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use perftax_doc::code::CodeFootprint;
 use perftax_doc::tasks::Busiest;
 use perftax_doc::tasks::{Portions, Tasks};
 use perftax_pmu::Result;
@@ -12,6 +13,7 @@ use perftax_pmu::sampler::{Delivered, LiveSampler, ReaderThread, Sampler, Sampli
 use perftax_pmu::sys::Target;
 
 use super::Command;
+use super::code::{CodeClock, CodeLook};
 use super::monitor::{TASK_CLOCK, check_running, succeeded};
 
 /// Pages of a ring where memory may be locked: a thousand tasks' records before it must be read.
@@ -28,6 +30,17 @@ pub struct Look<'a> {
     pub dummy: &'a Event,
     /// Events whose counts are wanted by task, too.
     pub events: &'a [Event],
+    /// What code is looked at with; none where it is not.
+    pub code: Option<&'a CodeClock>,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The tasks.
+    pub tasks: Tasks,
+    /// How wide their code is; none where nobody looked, or too little was seen.
+    pub code: Option<CodeFootprint>,
 }
 
 /// Runs the command once. A task that ends leaves a record of what it has counted on each CPU (`inherit_stat`); what is missing to the whole is the first
@@ -35,22 +48,22 @@ pub struct Look<'a> {
 ///
 /// # Errors
 /// Where the command cannot be executed, fails, or is killed; where an event cannot be opened.
-pub fn look_at_tasks(command: &Command, look: &Look) -> Result<Tasks> {
+pub fn look_at_tasks(command: &Command, look: &Look) -> Result<Seen> {
     let (_copy, mut child) = command.spawn()?;
     let looking = Looking::begin(&[child.pid()], look, Begins::AtExec)?;
     child.release()?;
     let exit = command.lifetime.wait(child)?;
-    let (tasks, _) = looking.finish()?;
+    let (seen, _) = looking.finish()?;
     succeeded(command, &exit)?;
     command.note_what_is_left();
-    Ok(tasks)
+    Ok(seen)
 }
 
 /// Looks at the threads of a process while somebody waits, and at what they create from then on. Returns the counts as well, by event and CPU.
 ///
 /// # Errors
 /// Where an event cannot be opened on them; what waiting meets.
-pub fn look_at_threads(pid: u32, look: &Look, wait: impl FnOnce() -> Result<()>) -> Result<(Tasks, BTreeMap<String, Vec<u64>>)> {
+pub fn look_at_threads(pid: u32, look: &Look, wait: impl FnOnce() -> Result<()>) -> Result<(Seen, BTreeMap<String, Vec<u64>>)> {
     raise_descriptor_limit();
     // Threads come and go while events are opened: one that has gone cannot be opened, and one that came from another that was not is followed by nobody.
     let mut attempts = 0..ATTEMPTS;
@@ -73,7 +86,7 @@ const ATTEMPTS: usize = 20;
 
 /// When a look begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begins {
+pub(super) enum Begins {
     /// When the program is executed.
     AtExec,
     /// Now.
@@ -87,6 +100,7 @@ struct Looking<'a> {
     counted: Vec<&'a Event>,
     births: ReaderThread,
     counts: Vec<ReaderThread>,
+    code: Option<CodeLook<'a>>,
 }
 
 impl<'a> Looking<'a> {
@@ -94,7 +108,7 @@ impl<'a> Looking<'a> {
         let on_cpus = |tid: &i32| look.cpus.iter().map(|&cpu| Target::ThreadOnCpu(*tid, cpu)).collect::<Vec<_>>();
         let targets: Vec<Target> = firsts.iter().flat_map(on_cpus).collect();
         let counted: Vec<&Event> = std::iter::once(look.task_clock).chain(look.events).collect();
-        let ring_pages = ring_pages_within_rights(RING_PAGES, look.cpus.len() * (1 + counted.len()));
+        let ring_pages = ring_pages_within_rights(RING_PAGES, look.cpus.len() * (2 + counted.len()));
         let inherited = |sampling: Sampling| match begins {
             Begins::AtExec => sampling.for_command(),
             Begins::Now => Sampling { inherit: true, ..sampling },
@@ -111,11 +125,13 @@ impl<'a> Looking<'a> {
         };
         let births = reader(look.dummy, births)?;
         let counts = counted.iter().map(|event| reader(event, counts)).collect::<Result<Vec<_>>>()?;
-        Ok(Self { firsts: firsts.iter().map(|tid| *tid as u32).collect(), cpus: look.cpus.len(), counted, births, counts })
+        let code = look.code.map(|clock| CodeLook::begin(clock, &targets, begins, ring_pages)).transpose()?;
+        Ok(Self { firsts: firsts.iter().map(|tid| *tid as u32).collect(), cpus: look.cpus.len(), counted, births, counts, code })
     }
 
     /// What was seen, and the counts by event and CPU.
-    fn finish(self) -> Result<(Tasks, BTreeMap<String, Vec<u64>>)> {
+    fn finish(self) -> Result<(Seen, BTreeMap<String, Vec<u64>>)> {
+        let code = self.code.map(CodeLook::finish).transpose()?.flatten();
         let births = self.births.finish()?;
         let counts = self.counts.into_iter().map(ReaderThread::finish).collect::<Result<Vec<_>>>()?;
         let mut tasks = Tasks {
@@ -144,7 +160,7 @@ impl<'a> Looking<'a> {
             let of_cpu = |cpu: usize| delivered.counted.iter().skip(cpu).step_by(self.cpus.max(1)).sum();
             by_cpu.insert(event.name.clone(), (0..self.cpus).map(of_cpu).collect());
         }
-        Ok((tasks, by_cpu))
+        Ok((Seen { tasks, code }, by_cpu))
     }
 }
 

@@ -7,16 +7,20 @@ use perftax_doc::observation::Run;
 use perftax_doc::steps::Setting;
 use perftax_doc::tasks::Tasks;
 use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::sampler::Sampling;
+use perftax_pmu::sampler::{Sampling, ring_pages_within_rights};
 use perftax_pmu::sys::{OpenEvent, Target};
 use perftax_pmu::{Error, Result};
 
+use super::code::CodeLook;
 use super::monitor::{check_running, too_much_stolen};
 use super::survey::{Survey, profile, variation};
+use super::tasks::{Begins, Seen};
 use crate::system::steal_ns;
 
 /// From one look at whether somebody interrupts to the next.
 const LOOK: Duration = Duration::from_millis(20);
+/// Pages of a ring where memory may be locked.
+const RING_PAGES: usize = 32;
 /// USER_HZ, fixed at 100 a second for user space (proc(5)).
 const TICK_S: f64 = 0.01;
 
@@ -87,11 +91,15 @@ pub fn survey_machine(time: Duration, survey: &Survey, mut between: impl FnMut(u
         let open = |&cpu: &u32| OpenEvent::open(event, &Sampling::COUNTING, Target::Cpu(cpu), None);
         counters.push((event, survey.cpus.iter().map(open).collect::<Result<Vec<_>>>()?));
     }
+    let targets: Vec<Target> = survey.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
+    let ring_pages = ring_pages_within_rights(RING_PAGES, targets.len());
+    let code = survey.code.as_ref().map(|clock| CodeLook::begin(clock, &targets, Begins::Now, ring_pages)).transpose()?;
     let (before, began) = (Reading::now()?, Instant::now());
     counters.iter().flat_map(|(_, by_cpu)| by_cpu).try_for_each(OpenEvent::enable)?;
     wait(time)?;
     counters.iter().flat_map(|(_, by_cpu)| by_cpu).try_for_each(OpenEvent::disable)?;
     let now = Reading::now()?;
+    let code = code.map(CodeLook::finish).transpose()?.flatten();
     let mut counted = before.until(&now, began.elapsed().as_secs_f64(), 0);
     for (event, by_cpu) in counters {
         let readings = by_cpu.iter().map(OpenEvent::read).collect::<Result<Vec<_>>>()?;
@@ -120,7 +128,7 @@ pub fn survey_machine(time: Duration, survey: &Survey, mut between: impl FnMut(u
         });
     }
     let cpu_s: Vec<f64> = WorkloadProfile::measured(&runs).into_iter().map(|run| run.user_s + run.system_s).collect();
-    let mut profile = profile(WorkloadProfile::all_cpus(), tasks, &counted, runs);
+    let mut profile = profile(WorkloadProfile::all_cpus(), Seen { tasks, code }, &counted, runs);
     profile.variation = variation(&cpu_s);
     // Of whole CPUs nobody knows how many threads there are, but that there is one on each at the most.
     profile.threads = survey.cpus.len() as u32;

@@ -77,6 +77,7 @@ fn workload(outcome: &Outcome, request: &Request, event_name: &str, event: Event
         cpu_s_per_cpu: busy,
         threads: outcome.threads.len() as u32,
         tasks: None,
+        code: None,
         switches: Estimate::exact(0.0),
         faults: Estimate::exact(0.0),
         max_rss_bytes: 0,

@@ -27,6 +27,14 @@ pub struct PointerChase {
 impl PointerChase {
     /// Work on `bytes` that takes about `duration` on this machine, undisturbed.
     pub fn lasting(duration: Duration, bytes: usize) -> Self {
+        let mut chase = Self::of((bytes / LINE) as u64, bytes);
+        let steps = chase.steps;
+        chase.steps = lasting(&mut chase, duration, steps);
+        chase
+    }
+
+    /// So many steps through `bytes`.
+    pub fn of(steps: u64, bytes: usize) -> Self {
         let count = (bytes / LINE).max(2);
         let mut order: Vec<u32> = (1..count as u32).collect();
         fastrand::Rng::with_seed(0x5eed).shuffle(&mut order);
@@ -37,9 +45,12 @@ impl PointerChase {
             lines[from as usize].0[0] = to;
             from = to;
         }
-        let mut chase = Self { lines, steps: count as u64, at: 0 };
-        chase.steps = lasting(&mut chase, duration, count as u64);
-        chase
+        Self { lines, steps, at: 0 }
+    }
+
+    /// Steps of a run.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     fn follow(&mut self, steps: u64) {

@@ -15,6 +15,7 @@ mod switch;
 mod syscall;
 mod task;
 mod token_ring;
+mod wide_code;
 
 pub use breakpoint::WatchedWrites;
 pub use call::ProbedCalls;
@@ -30,6 +31,7 @@ pub use switch::{Migrations, Sleeps};
 pub use syscall::Syscalls;
 pub use task::come_and_go;
 pub use token_ring::{Passes, TokenRing};
+pub use wide_code::WideCode;
 
 use frames::under_frames;
 use perftax_pmu::Result;

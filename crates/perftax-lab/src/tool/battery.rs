@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use perftax_doc::TrialStage;
 use perftax_pmu::guard::{allowed_cpus, pin_this_thread};
@@ -11,7 +12,9 @@ use perftax_pmu::sys::monotonic_ns;
 use perftax_pmu::{Error, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::stimulus::{PageFaults, Spin, Stimulus, Syscalls, TokenRing, call_entries, come_and_go};
+use crate::stimulus::{
+    PageFaults, PointerChase, Spin, Stimulus, Syscalls, TokenRing, WideCode, call_entries, come_and_go, second_level_bytes,
+};
 
 /// What this program is started with: its first argument. The second one is the file that it writes, the third the CPU that it does the work on ([`ANY_CPU`]: its
 /// parent's), the others how much there is to do of each stage.
@@ -117,7 +120,28 @@ fn once(stage: TrialStage, amount: u64) -> Result<u64> {
             Ok(monotonic_ns() - began_ns)
         }),
         TrialStage::Probed => Ok(timed(|| call_entries(amount))),
+        TrialStage::CachedWork => Ok(after_a_little(amount, cached_work(amount / 16), cached_work(amount))),
+        TrialStage::WideCode => Ok(after_a_little(amount, WideCode::of(amount / 16), WideCode::of(amount))),
     }
+}
+
+/// Steps of the work that lives off its caches, on whichever CPU this is.
+pub(super) fn cached_work(steps: u64) -> PointerChase {
+    PointerChase::of(steps, second_level_bytes(0) / 2)
+}
+
+/// Steps of it that take so long.
+pub(super) fn cached_lasting(duration: Duration) -> u64 {
+    PointerChase::lasting(duration, second_level_bytes(0) / 2).steps()
+}
+
+/// The work alone, once a little of it has gone before: what it touches for the first time is not what is asked for. Nothing takes no time.
+fn after_a_little(amount: u64, mut little: impl Stimulus, mut work: impl Stimulus) -> u64 {
+    if amount == 0 {
+        return 0;
+    }
+    little.run();
+    timed(|| work.run())
 }
 
 fn timed(work: impl FnOnce()) -> u64 {
@@ -159,7 +183,7 @@ mod tests {
     fn what_is_asked_for_is_said_in_words() {
         let amounts: Amounts = TrialStage::ALL.into_iter().zip(1..).collect();
         let words = |cpu| words(Path::new("/p"), Path::new("/f/out"), cpu, &amounts).join(" ");
-        assert_eq!(words(None), "/p perftax-battery /f/out - 1 2 3 4 5 6 7 8");
-        assert_eq!(words(Some(3)), "/p perftax-battery /f/out 3 1 2 3 4 5 6 7 8");
+        assert_eq!(words(None), "/p perftax-battery /f/out - 1 2 3 4 5 6 7 8 9 10");
+        assert_eq!(words(Some(3)), "/p perftax-battery /f/out 3 1 2 3 4 5 6 7 8 9 10");
     }
 }

@@ -12,7 +12,7 @@ use perftax_tools::{Instead, ToolLine};
 
 use super::battery::{self, Amounts};
 use crate::run::Command;
-use crate::stimulus::{EMULATED, STEPPED, Spin, is_emulated};
+use crate::stimulus::{EMULATED, STEPPED, Spin, WideCode, is_emulated};
 
 /// Rounds: six are the fewest whose median has an interval of 95 %.
 const ROUNDS: u32 = 9;
@@ -67,6 +67,10 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
     let took = folder.path().join("took.json");
     let mut amounts: Amounts = AMOUNTS.into_iter().collect();
     amounts.insert(TrialStage::Computing, Spin::lasting(COMPUTING).operations());
+    let samples = trying.instead.hz.is_some();
+    let if_sampled = |amount: u64| if samples { amount } else { 0 };
+    amounts.insert(TrialStage::CachedWork, if_sampled(battery::cached_lasting(COMPUTING)));
+    amounts.insert(TrialStage::WideCode, if_sampled(WideCode::lasting(COMPUTING).calls()));
     amounts.insert(TrialStage::Probed, if trying.instead.function.is_some() { PROBED } else { 0 });
     let lines = |cpu: Option<u32>| {
         let work = battery::words(&program, &took, cpu, &amounts);
@@ -98,7 +102,13 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
         }
     }
     let words = line.into_iter().filter(|word| !work.contains(word)).collect();
-    Ok(ToolTrial { line: words, hz: trying.instead.hz, done: amounts, runs })
+    Ok(ToolTrial {
+        line: words,
+        hz: trying.instead.hz,
+        wide_code_pages: samples.then(WideCode::effective_pages),
+        done: amounts,
+        runs,
+    })
 }
 
 /// On which CPUs tool and work run, and how often.

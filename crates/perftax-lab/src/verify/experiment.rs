@@ -118,10 +118,10 @@ impl<'a> Experiment<'a> {
         let state = |subject: &Subject| {
             // A clock is looked at in any case.
             let events = if request.drive() == Drive::Time { &[][..] } else { std::slice::from_ref(&request.event) };
-            let look = Look { cpus: &subject.cpus, task_clock: &task_clock, dummy, events };
+            let look = Look { cpus: &subject.cpus, task_clock: &task_clock, dummy, events, code: None };
             let inherits = subject.attach == Attach::Inherited && !subject.per_core;
             let tasks = inherits.then(|| look_at_tasks(&subject.command, &look)).transpose()?;
-            let tasks = tasks.filter(|tasks| tasks.created() > 0 || tasks.execs > 1);
+            let tasks = tasks.map(|seen| seen.tasks).filter(|tasks| tasks.created() > 0 || tasks.execs > 1);
             Ok(State { tasks, rounds: Vec::new(), seconds: 0.0, done: false })
         };
         let subjects = request.subjects.iter().map(state).collect::<Result<_>>()?;

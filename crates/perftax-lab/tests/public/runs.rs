@@ -83,7 +83,9 @@ fn a_program_that_fails_is_quoted() {
 fn look(program: &Command) -> Tasks {
     let cpus = perftax_pmu::guard::allowed_cpus().unwrap();
     let (task_clock, dummy, faults) = (event("task-clock"), event("dummy:u"), [event("page-faults:u")]);
-    look_at_tasks(program, &Look { cpus: &cpus, task_clock: &task_clock, dummy: &dummy, events: &faults }).unwrap()
+    look_at_tasks(program, &Look { cpus: &cpus, task_clock: &task_clock, dummy: &dummy, events: &faults, code: None })
+        .unwrap()
+        .tasks
 }
 
 /// Every task that comes is counted, and what each did, to the last of them.

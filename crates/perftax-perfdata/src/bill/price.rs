@@ -49,7 +49,7 @@ pub fn price_of<'a>(
     let drive = Drive::of(mechanism, false);
     let mut alpha_ns = attribute.events_a_sample().map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
     // What a program loses in its caches to a timer's interrupt nobody sees in a recording, as nobody does before one.
-    let own_ns = attribute.clock_period_ns().and_then(|gap_ns| cost.own_ns(&alpha_ns, gap_ns as f64));
+    let own_ns = attribute.clock_period_ns().and_then(|gap_ns| cost.own_ns(&alpha_ns, gap_ns as f64, None));
     for more_ns in payload.cost_ns.into_iter().chain(own_ns) {
         alpha_ns = alpha_ns.plus(&more_ns);
     }

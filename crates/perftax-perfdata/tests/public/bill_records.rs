@@ -103,6 +103,7 @@ pub fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64)
         lost: 0,
         throttled: 0,
         terms: BTreeMap::from([("raw".to_string(), Estimate::exact(2_000.0))]),
+        wide_code_pages: None,
         linearity: None,
         control: None,
         cross_check: None,

@@ -17,7 +17,7 @@ pub use group::{GroupCounts, GroupSampler};
 pub use live::LiveSampler;
 pub use opening::modify;
 pub use probe::LiveProbe;
-pub use reader::{Delivered, EndedTask, ReaderThread};
+pub use reader::{CODE_PAGE_SHIFT, Delivered, EndedTask, ReaderThread};
 pub use ring_pages::ring_pages_within_rights;
 pub use settings::{Clock, Payload, Sampling, Wakeup};
 pub use waiting::WaitingThread;

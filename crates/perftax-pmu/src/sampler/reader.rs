@@ -32,6 +32,8 @@ pub struct Delivered {
     pub execs: u64,
     /// READ records: what tasks that ended had counted ([`super::Sampling::task_counts`]), by target and in no order.
     pub ended: Vec<EndedTask>,
+    /// How many samples each page of code had, by process and the page's number ([`ReaderThread::start_with_code`]); empty where nobody asked.
+    pub code: BTreeMap<(u32, u64), u64>,
     /// All other records.
     pub others: u64,
     /// Bytes drained.
@@ -75,12 +77,21 @@ impl Delivered {
         self.processes += other.processes;
         other.created_by.iter().for_each(|(parent, created)| *self.created_by.entry(*parent).or_default() += created);
         self.execs += other.execs;
+        other.code.iter().for_each(|(at, samples)| *self.code.entry(*at).or_default() += samples);
         self.ended.extend_from_slice(&other.ended);
         self.others += other.others;
         self.bytes += other.bytes;
         self.counted.extend_from_slice(&other.counted);
         self.readings.extend_from_slice(&other.readings);
         self.reader_cpu_ns += other.reader_cpu_ns;
+    }
+
+    /// Notes where a sample was: its address comes first, its process behind it (perf_event_open(2), PERF_RECORD_SAMPLE).
+    fn note_code(&mut self, body: &[u8]) {
+        let word = |i: usize| body.get(i * 8..).and_then(<[u8]>::first_chunk).map(|b| u64::from_ne_bytes(*b));
+        if let (Some(address), Some(pids)) = (word(0), word(1)) {
+            *self.code.entry((pids as u32, address >> CODE_PAGE_SHIFT)).or_default() += 1;
+        }
     }
 
     /// Accounts for one record.
@@ -112,6 +123,18 @@ impl Delivered {
     }
 }
 
+/// Bits of an address within a page of code: 4 KiB, whatever the kernel's pages are, so that machines compare.
+pub const CODE_PAGE_SHIFT: u32 = 12;
+
+/// When a reader looks, and what at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looks {
+    WhenWoken,
+    AtTheEnd,
+    /// When woken, and at the code.
+    AtCode,
+}
+
 /// The draining thread. Events must be closed or disabled by the caller's command ending; `finish` drains the rest.
 pub struct ReaderThread {
     stop: Arc<OwnedFd>,
@@ -125,7 +148,15 @@ impl ReaderThread {
     /// # Errors
     /// Where no event descriptor can be had to stop the thread with.
     pub fn start(sampler: LiveSampler, targets: usize) -> Result<Self> {
-        Self::start_looking(sampler, targets, true)
+        Self::start_looking(sampler, targets, Looks::WhenWoken)
+    }
+
+    /// As [`ReaderThread::start`], and notes which page of code each sample was in. Samples must carry what [`super::Payload::BASIC`] does.
+    ///
+    /// # Errors
+    /// As [`ReaderThread::start`].
+    pub fn start_with_code(sampler: LiveSampler, targets: usize) -> Result<Self> {
+        Self::start_looking(sampler, targets, Looks::AtCode)
     }
 
     /// As [`ReaderThread::start`], but drains at the end alone: a reader that waits would be woken by every sample that is a wakeup. The ring
@@ -134,10 +165,10 @@ impl ReaderThread {
     /// # Errors
     /// As [`ReaderThread::start`].
     pub fn start_for_the_end(sampler: LiveSampler, targets: usize) -> Result<Self> {
-        Self::start_looking(sampler, targets, false)
+        Self::start_looking(sampler, targets, Looks::AtTheEnd)
     }
 
-    fn start_looking(mut sampler: LiveSampler, targets: usize, is_looking: bool) -> Result<Self> {
+    fn start_looking(mut sampler: LiveSampler, targets: usize, looks: Looks) -> Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let stop = Arc::new(stop.map_err(|e| Error::System { call: "eventfd".into(), source: e.into() })?);
         let told = Arc::clone(&stop);
@@ -148,11 +179,16 @@ impl ReaderThread {
             loop {
                 // Asked before draining: what is written after the request is nobody's any more.
                 let last = rustix::io::read(&*told, &mut [0u8; 8]).is_ok();
-                delivered.bytes += sampler.drain_by_target(|target, header, body| delivered.count(target, header, body))?;
+                delivered.bytes += sampler.drain_by_target(|target, header, body| {
+                    delivered.count(target, header, body);
+                    if looks == Looks::AtCode && header.kind == abi::PERF_RECORD_SAMPLE {
+                        delivered.note_code(body);
+                    }
+                })?;
                 if last {
                     break;
                 }
-                if is_looking {
+                if looks != Looks::AtTheEnd {
                     sampler.wait(told.as_fd())?;
                 } else {
                     // An interrupted call only looks once more.

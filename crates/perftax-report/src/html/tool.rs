@@ -64,19 +64,36 @@ fn terms(doc: &ToolPrediction) -> Panel {
 }
 
 fn trial_panel(trial: &ToolTrial) -> Panel {
-    let names: Vec<&str> = ["#round", "tool", "#elapsed (s)"]
+    let worked: Vec<TrialStage> = trial.done.iter().filter(|(_, units)| **units > 0).map(|(stage, _)| *stage).collect();
+    let names: Vec<String> = ["#round", "tool", "#elapsed (s)"]
+        .map(String::from)
         .into_iter()
-        .chain(["#computing (ms)", "#calls (ms)", "#paths (ms)", "#reads (ms)", "#faults (ms)", "#switches (ms)", "#tasks (ms)"])
+        .chain(worked.iter().map(|stage| format!("#{} (ms)", stage_name(*stage))))
         .collect();
-    let mut table = Grid::new(&names);
+    let mut table = Grid::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
     for run in &trial.runs {
-        let stages = TrialStage::ALL
-            .iter()
-            .map(|stage| run.stages_ns.get(stage).map_or(String::new(), |ns| format!("{:.3}", *ns as f64 * 1e-6)));
+        let stages =
+            worked.iter().map(|stage| run.stages_ns.get(stage).map_or(String::new(), |ns| format!("{:.3}", *ns as f64 * 1e-6)));
         let head =
             [run.round.to_string(), if run.with_tool { "with" } else { "without" }.into(), format!("{:.4}", run.elapsed_s)];
         table.row(head.into_iter().chain(stages).collect());
     }
-    let done: Vec<String> = trial.done.iter().map(|(stage, units)| format!("{stage:?} {units}").to_lowercase()).collect();
+    let done: Vec<String> = worked.iter().map(|stage| format!("{} {}", stage_name(*stage), trial.done[stage])).collect();
     Panel::new("The trial", &format!("Every run, before any statistics. Units of each stage: {}.", done.join(", "))).folded(table)
+}
+
+/// What a kind of work is called in tables.
+fn stage_name(stage: TrialStage) -> &'static str {
+    match stage {
+        TrialStage::Computing => "computing",
+        TrialStage::Calls => "calls",
+        TrialStage::Paths => "paths",
+        TrialStage::Reads => "reads",
+        TrialStage::Faults => "faults",
+        TrialStage::Switches => "switches",
+        TrialStage::Tasks => "tasks",
+        TrialStage::Probed => "probed calls",
+        TrialStage::CachedWork => "cached work",
+        TrialStage::WideCode => "wide code",
+    }
 }

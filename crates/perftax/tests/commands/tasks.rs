@@ -35,6 +35,7 @@ fn machine(folder: &Path) -> String {
         lost: 0,
         throttled: 0,
         terms: BTreeMap::from([term("task", 15_000.0), term("task-event", 2_000.0), term("exec", 100_000.0)]),
+        wide_code_pages: None,
         linearity: None,
         control: None,
         cross_check: None,

@@ -163,6 +163,7 @@ pub fn calibration_of(event: &str, mechanism: Mechanism, alpha_ns: f64, seed: u6
         lost: 0,
         throttled: 0,
         terms: terms.iter().map(|&(n, v, h)| (n.to_string(), about(v * alpha_ns, h * alpha_ns))).collect(),
+        wide_code_pages: None,
         linearity: Some(linearity),
         control: Some(Control { difference: about(0.0004, 0.0031), passed: true, detects: 0.0031 }),
         cross_check: Some(CrossCheck {
@@ -234,6 +235,7 @@ pub fn workload() -> WorkloadProfile {
         cpu_s_per_cpu: vec![about(1.18, 0.03), Estimate::exact(0.0)],
         threads: 1,
         tasks: None,
+        code: None,
         switches: about(212.0, 14.0),
         faults: about(2_140.0, 3.0),
         max_rss_bytes: 8_912_896,

@@ -82,7 +82,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     } else if args.periods.is_empty() {
         // What is predicted with, at the shortest period that would be taken for α alone.
         let alpha_ns = known.priced.cost.alpha_ns;
-        let own_ns = known.priced.cost.own_ns(&alpha_ns, 4.0 * alpha_ns.estimate).map_or(0.0, |own_ns| own_ns.high);
+        let own_ns = known
+            .priced
+            .cost
+            .own_ns(&alpha_ns, 4.0 * alpha_ns.estimate, known.workload.code.as_ref().map(|code| &code.pages))
+            .map_or(0.0, |own_ns| own_ns.high);
         defaults(known.mechanism, alpha_ns.estimate + own_ns, &rule)
     } else {
         args.periods.clone()
