@@ -72,8 +72,10 @@ impl OfCode {
     const REFILLED_NS: f64 = 95_000.0;
     /// A program may lose so many times less or more than its pages say.
     const FACTOR: f64 = 1.5;
+    /// But hardly more than that work, however wide it is.
+    const MOST: f64 = 1.1;
     /// Where nobody looked: most programs are narrow.
-    const UNSEEN: Self = Self { least: 0.0, mean: 0.2, most: 1.2 };
+    const UNSEEN: Self = Self { least: 0.0, mean: 0.2, most: Self::MOST };
 
     /// Of a program of so many pages that runs for so long between two samples, beside work of `of_pages`.
     pub fn after(gap_ns: f64, code: Option<&Estimate>, of_pages: f64) -> Self {
@@ -85,7 +87,7 @@ impl OfCode {
                 let (least, mean, most) = (share(pages.low), share(pages.estimate), share(pages.high));
                 // How wide it is, and what that means, are known apart.
                 let below = (mean - least).hypot(mean - mean / Self::FACTOR);
-                let above = (most - mean).hypot(mean * Self::FACTOR - mean);
+                let above = (most - mean).hypot((mean * Self::FACTOR).min(Self::MOST * filled) - mean);
                 Self { least: (mean - below).max(0.0), mean, most: mean + above }
             }
             None => Self { least: 0.0, mean: Self::UNSEEN.mean * filled, most: Self::UNSEEN.most * filled },

@@ -16,10 +16,14 @@ use crate::stimulus::{EMULATED, STEPPED, Spin, WideCode, is_emulated};
 
 /// Rounds: six are the fewest whose median has an interval of 95 %.
 const ROUNDS: u32 = 9;
+/// The same of a tool that samples by a clock: what each sample takes is a few hundredths of what is timed.
+const SAMPLED_ROUNDS: u32 = 15;
 /// Rounds of each placement beside the scheduler's own.
 const PLACED_ROUNDS: u32 = 6;
 /// Computing, in a run.
 const COMPUTING: Duration = Duration::from_millis(120);
+/// The same where it is sampled.
+const SAMPLED: Duration = Duration::from_millis(200);
 /// What else there is to do in a run: under a tool that stops a program at each system call a few tenths of a second.
 const AMOUNTS: [(TrialStage, u64); 6] = [
     (TrialStage::Calls, 1500),
@@ -66,11 +70,11 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
     let program = std::env::current_exe().map_err(|source| Error::System { call: "this program's file".into(), source })?;
     let took = folder.path().join("took.json");
     let mut amounts: Amounts = AMOUNTS.into_iter().collect();
-    amounts.insert(TrialStage::Computing, Spin::lasting(COMPUTING).operations());
     let samples = trying.instead.hz.is_some();
-    let if_sampled = |amount: u64| if samples { amount } else { 0 };
-    amounts.insert(TrialStage::CachedWork, if_sampled(battery::cached_lasting(COMPUTING)));
-    amounts.insert(TrialStage::WideCode, if_sampled(WideCode::lasting(COMPUTING).calls()));
+    let computing = if samples { SAMPLED } else { COMPUTING };
+    amounts.insert(TrialStage::Computing, Spin::lasting(computing).operations());
+    amounts.insert(TrialStage::CachedWork, if samples { battery::cached_lasting(SAMPLED) } else { 0 });
+    amounts.insert(TrialStage::WideCode, if samples { WideCode::lasting(SAMPLED).calls() } else { 0 });
     amounts.insert(TrialStage::Probed, if trying.instead.function.is_some() { PROBED } else { 0 });
     let lines = |cpu: Option<u32>| {
         let work = battery::words(&program, &took, cpu, &amounts);
@@ -82,7 +86,7 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
         })
     };
     let (work, line) = lines(None)?;
-    let placements = placements(trying.is_placed, &allowed_cpus()?);
+    let placements = trying.placements(&allowed_cpus()?);
     let rounds = placements.iter().map(|placed| placed.rounds).sum();
     let mut random = fastrand::Rng::with_seed(0x70_01);
     let mut runs = Vec::new();
@@ -120,15 +124,23 @@ struct Placed {
     work: Option<u32>,
 }
 
-/// The scheduler's own, and where it is asked for and can be, both on one CPU and each on one of its own.
-fn placements(is_placed: bool, cpus: &[u32]) -> Vec<Placed> {
-    let mut placements = vec![Placed { placement: TrialPlacement::Free, rounds: ROUNDS, tool: None, work: None }];
-    if let (true, [first, .., last]) = (is_placed, cpus) {
-        for (placement, tool) in [(TrialPlacement::Together, last), (TrialPlacement::Apart, first)] {
-            placements.push(Placed { placement, rounds: PLACED_ROUNDS, tool: Some(*tool), work: Some(*last) });
+impl Trying<'_> {
+    /// The scheduler's own, and where it is asked for and can be, both on one CPU and each on one of its own.
+    fn placements(&self, cpus: &[u32]) -> Vec<Placed> {
+        let rounds = if self.instead.hz.is_some() { SAMPLED_ROUNDS } else { ROUNDS };
+        let mut placements = vec![Placed { placement: TrialPlacement::Free, rounds, tool: None, work: None }];
+        if let (true, [first, .., last]) = (self.is_placed, cpus) {
+            for (placement, tool) in [(TrialPlacement::Together, last), (TrialPlacement::Apart, first)] {
+                placements.push(Placed { placement, rounds: PLACED_ROUNDS, tool: Some(*tool), work: Some(*last) });
+            }
         }
+        placements
     }
-    placements
+
+    /// Rounds that it takes on these CPUs.
+    pub fn rounds(&self, cpus: &[u32]) -> u32 {
+        self.placements(cpus).iter().map(|placed| placed.rounds).sum()
+    }
 }
 
 fn run(line: &[String], folder: &Path, cpu: Option<u32>) -> Result<Exit> {
@@ -175,18 +187,28 @@ fn read(took: &Path, line: &[String]) -> Result<Amounts> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
     use super::*;
 
     #[test]
     fn tool_and_work_share_a_cpu_and_do_not() {
-        let of = |is_placed, cpus: &[u32]| -> Vec<(TrialPlacement, Option<u32>, Option<u32>)> {
-            placements(is_placed, cpus).into_iter().map(|placed| (placed.placement, placed.tool, placed.work)).collect()
+        let line = ToolLine::parse("strace -f").unwrap();
+        let of = |is_placed, hz, cpus: &[u32]| {
+            let instead = Instead { hz, ..Instead::default() };
+            let trying = Trying { line: &line, instead, is_placed, between: &mut |_, _| {} };
+            let placed = trying.placements(cpus);
+            let is: Vec<(TrialPlacement, Option<u32>, Option<u32>)> =
+                placed.iter().map(|placed| (placed.placement, placed.tool, placed.work)).collect();
+            (is, trying.rounds(cpus))
         };
         let free = (TrialPlacement::Free, None, None);
         let [together, apart] =
             [(TrialPlacement::Together, 7), (TrialPlacement::Apart, 2)].map(|(p, tool)| (p, Some(tool), Some(7)));
-        assert_eq!(of(true, &[2, 3, 7]), [free, together, apart]);
-        assert_eq!((of(false, &[2, 3, 7]), of(true, &[2])), (vec![free], vec![free]));
+        assert_eq!(of(true, None, &[2, 3, 7]), (vec![free, together, apart], 21));
+        assert_eq!((of(false, None, &[2, 3, 7]), of(true, None, &[2])), ((vec![free], 9), (vec![free], 9)));
+        // A sample is a small part of what is timed.
+        assert_eq!(of(false, Some(99.0), &[2, 3]), (vec![free], 15));
     }
 
     #[test]

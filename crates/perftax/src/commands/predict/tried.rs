@@ -11,6 +11,7 @@ use perftax_lab::tool::{Trying, known_function, try_out};
 use perftax_lab::workload::find_program;
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
+use perftax_pmu::guard::allowed_cpus;
 use perftax_report::units::estimate_ns;
 use perftax_tools::{Bpftrace, Hook, Instead, Tool, ToolLine};
 
@@ -141,11 +142,13 @@ pub(super) fn tried_out(
 ) -> Result<ToolTrial> {
     let is_placed = delays == Delays::All;
     let _alone = here.throttle_guard(origin)?;
-    let takes = if is_placed { "half a minute" } else { "some ten seconds" };
+    let takes = if is_placed || instead.hz.is_some() { "half a minute" } else { "some ten seconds" };
     announce(&format!("trying {} out on known work, with it and without in turns: {takes}", line.name()));
-    let bar = Progress::new("trying it out", if is_placed { 21 } else { 9 });
+    let mut trying = Trying { line, instead, is_placed, between: &mut |_, _| {} };
+    let bar = Progress::new("trying it out", u64::from(trying.rounds(&allowed_cpus()?)));
     let mut between = |round: u32, of: u32| bar.at(u64::from(round), format!("round {} of {of}", round + 1));
-    Ok(try_out(Trying { line, instead, is_placed, between: &mut between })?)
+    trying.between = &mut between;
+    Ok(try_out(trying)?)
 }
 
 /// What to know of a tracer's price where it depends on whether tracer and program share a CPU; none where that makes no difference that is seen.
