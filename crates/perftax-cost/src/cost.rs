@@ -77,10 +77,15 @@ impl OfCode {
     /// Where nobody looked: most programs are narrow.
     const UNSEEN: Self = Self { least: 0.0, mean: 0.2, most: Self::MOST };
 
-    /// Of a program of so many pages that runs for so long between two samples, beside work of `of_pages`.
+    /// Of a program of so many pages that runs for so long between two samples, beside work of `of_pages` that was sampled by a calibration.
     pub fn after(gap_ns: f64, code: Option<&Estimate>, of_pages: f64) -> Self {
+        Self::beside(Self::CALIBRATED_NS, gap_ns, code, of_pages)
+    }
+
+    /// The same beside work that was disturbed every `calibrated_ns`.
+    pub fn beside(calibrated_ns: f64, gap_ns: f64, code: Option<&Estimate>, of_pages: f64) -> Self {
         let filled = |gap_ns: f64| -(-gap_ns.max(0.0) / Self::REFILLED_NS).exp_m1();
-        let filled = filled(gap_ns) / filled(Self::CALIBRATED_NS);
+        let filled = filled(gap_ns) / filled(calibrated_ns).max(f64::MIN_POSITIVE);
         let share = |pages: f64| (pages / of_pages).clamp(0.0, 1.0) * filled;
         match code {
             Some(pages) => {

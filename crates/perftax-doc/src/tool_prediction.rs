@@ -119,7 +119,7 @@ pub struct ToolTrial {
     /// Samples a second that it was tried out with, where it samples by a clock; the line's own may be too few to be seen in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hz: Option<f64>,
-    /// Pages of code that the work of the stage of wide code effectively has ([`crate::code::CodeFootprint`]); none where that stage was not worked.
+    /// Pages of code that the work of the stages of wide code effectively has ([`crate::code::CodeFootprint`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wide_code_pages: Option<f64>,
     /// What each stage did, in its own units, by its name.
@@ -137,7 +137,7 @@ pub enum TrialStage {
     Computing,
     /// System calls that take nothing (getppid).
     Calls,
-    /// System calls that take a path (newfstatat).
+    /// System calls that take a path (newfstatat), of 600 files in turn.
     Paths,
     /// System calls that fill a buffer (read).
     Reads,
@@ -153,11 +153,13 @@ pub enum TrialStage {
     CachedWork,
     /// Work of wide code, where the tool samples by a clock: calls of functions.
     WideCode,
+    /// System calls that take nothing, a stretch of wide code after each.
+    SpreadCalls,
 }
 
 impl TrialStage {
     /// In their order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Computing,
         Self::Calls,
         Self::Paths,
@@ -168,6 +170,7 @@ impl TrialStage {
         Self::Probed,
         Self::CachedWork,
         Self::WideCode,
+        Self::SpreadCalls,
     ];
 }
 

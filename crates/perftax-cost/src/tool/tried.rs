@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perftax_doc::{Estimate, ToolTrial, TrialPlacement, TrialRun, TrialStage};
 
-use crate::cost::{CACHED_WORK_TERM, Cost, WIDE_CODE_TERM};
+use crate::cost::{CACHED_WORK_TERM, Cost, OfCode, WIDE_CODE_TERM};
 use crate::order::median_interval;
 
 /// System calls that each pass of the token takes beside its switch: a write and a read.
@@ -71,6 +71,23 @@ impl<'a> TrialPrices<'a> {
     /// A unit of a stage, all that is in it, ns.
     pub fn unit_ns(&self, stage: TrialStage) -> Option<Estimate> {
         self.price(|on, off| self.more_ns(stage, on, off))
+    }
+
+    /// What a system call costs a program beyond its price, every `gap_ns` of its CPU time: what its code loses while the tool has its CPU, or has it told of
+    /// the call. By what calls cost work of wide code between them, in proportion to the pages ([`OfCode`]).
+    pub fn own_of_call_ns(&self, gap_ns: f64, code: Option<&Estimate>) -> Option<Estimate> {
+        let spread = TrialStage::SpreadCalls;
+        let calls = *self.trial.done.get(&spread)? as f64;
+        let between: Vec<f64> = self.by_round(TrialPlacement::Free, |_, off| Some(*off.stages_ns.get(&spread)? as f64 / calls));
+        let share = OfCode::beside(median_interval(&between)?.estimate, gap_ns, code, self.trial.wide_code_pages?);
+        let to_lose_ns =
+            self.price(|on, off| Some(self.more_ns(spread, on, off)? - self.more_ns(TrialStage::Calls, on, off)?))?;
+        let to_lose_ns = left_over(to_lose_ns);
+        let (about_ns, more_ns) = (to_lose_ns.estimate, to_lose_ns.high - to_lose_ns.estimate);
+        let above = ((share.most - share.mean) * about_ns).hypot(share.most * more_ns);
+        let below = ((share.mean - share.least) * about_ns).hypot(share.mean * (about_ns - to_lose_ns.low));
+        let own_ns = share.mean * about_ns;
+        Some(Estimate::new(own_ns, (own_ns - below).max(0.0), own_ns + above))
     }
 
     /// A page fault, ns.
@@ -154,6 +171,7 @@ mod tests {
             (Tasks, 10),
             (CachedWork, 1000),
             (WideCode, 1000),
+            (SpreadCalls, 100),
         ]);
         let run = |round: u32, with_tool: bool| {
             let slow = 1000 + 37 * u64::from(round);
@@ -168,6 +186,7 @@ mod tests {
                 (Tasks, 10 * (slow + with(task_ns + CALLS_OF_A_TASK as u64 * call_ns[0]))),
                 (CachedWork, 1_000_000_000 + with(80_000_000)),
                 (WideCode, 1_000_000_000 + with(170_000_000)),
+                (SpreadCalls, 100 * (30 * slow + with(call_ns[0] + 8_000))),
             ]);
             let inside_s = stages_ns.values().sum::<u64>() as f64 * 1e-9;
             TrialRun {
@@ -198,6 +217,11 @@ mod tests {
         let of_code = |pages: f64| own_ns(pages).estimate - own_ns(0.0).estimate;
         let to_lose_ns = 170e6 / 5850.0 - sample_ns;
         assert!((of_code(150.0) - to_lose_ns).abs() < 1e-6 && (of_code(15.0) - to_lose_ns / 10.0).abs() < 1e-6);
+        // A call is charged with what the same code loses between calls as far apart, and hardly anything where calls follow each other at once.
+        let of_call = |gap_ns: f64, pages: f64| prices.own_of_call_ns(gap_ns, Some(&Estimate::exact(pages))).unwrap();
+        let apart_ns = 30.0 * (1000.0 + 37.0 * 3.5);
+        assert!((of_call(apart_ns, 150.0).estimate - 8_000.0).abs() < 1e-6, "{:?}", of_call(apart_ns, 150.0));
+        assert!(of_call(500.0, 150.0).high < 300.0 && of_call(apart_ns, 1.0).high < 100.0);
         assert!(own_ns(0.0).estimate > 0.0 && own_ns(0.0).high < 80e6 / 5400.0);
         assert!((prices.around_s().unwrap().estimate - 0.2).abs() < 1e-9);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use perftax_doc::TrialStage;
@@ -19,6 +19,9 @@ use crate::stimulus::{
 /// What this program is started with: its first argument. The second one is the file that it writes, the third the CPU that it does the work on ([`ANY_CPU`]: its
 /// parent's), the others how much there is to do of each stage.
 pub(super) const NAME: &str = "perftax-battery";
+
+/// Functions of wide code between two calls that are spread: some 30 µs of work, as far apart as a compiler's calls are.
+const BETWEEN_CALLS: u64 = 1200;
 
 /// No CPU in particular.
 const ANY_CPU: &str = "-";
@@ -43,7 +46,9 @@ pub fn served_as_battery() -> bool {
             // Whoever started it has this one among its CPUs; a tool between them may be on another.
             cpu => cpu.parse().map_err(|_| unreadable(cpu)).and_then(|cpu| run_on(&[cpu])),
         };
-        let written = pinned.and_then(|()| all(&amounts)).and_then(|took_ns| write(Path::new(&file), &took_ns));
+        let written = pinned
+            .and_then(|()| all(&amounts, Path::new(&file).parent().unwrap_or(Path::new("/"))))
+            .and_then(|took_ns| write(Path::new(&file), &took_ns));
         if let Err(error) = written {
             eprintln!("perftax: {error}");
         }
@@ -68,16 +73,16 @@ fn write(file: &Path, took_ns: &Amounts) -> Result<()> {
     std::fs::write(file, text).map_err(Error::file(file))
 }
 
-/// Every stage once, ns each.
-fn all(amounts: &Amounts) -> Result<Amounts> {
+/// Every stage once, ns each; files stand in the folder.
+fn all(amounts: &Amounts, folder: &Path) -> Result<Amounts> {
     let mut took_ns = Amounts::new();
     for (&stage, &amount) in amounts {
-        took_ns.insert(stage, once(stage, amount)?);
+        took_ns.insert(stage, once(stage, amount, folder)?);
     }
     Ok(took_ns)
 }
 
-fn once(stage: TrialStage, amount: u64) -> Result<u64> {
+fn once(stage: TrialStage, amount: u64, folder: &Path) -> Result<u64> {
     match stage {
         TrialStage::Computing => {
             let mut spin = Spin::of(amount);
@@ -86,11 +91,14 @@ fn once(stage: TrialStage, amount: u64) -> Result<u64> {
             Ok(timed(|| spin.run()))
         }
         TrialStage::Calls => Ok(timed(|| Syscalls::new(amount).run())),
-        TrialStage::Paths => Ok(timed(|| {
-            for _ in 0..amount {
-                std::hint::black_box(rustix::fs::stat(c"/etc/passwd").ok());
-            }
-        })),
+        TrialStage::Paths => {
+            let paths = Paths::of(folder);
+            Ok(timed(|| {
+                for path in paths.cycle().take(amount as usize) {
+                    std::hint::black_box(rustix::fs::lstat(&path).ok());
+                }
+            }))
+        }
         TrialStage::Reads => {
             let zeros = File::open("/dev/zero").map_err(Error::file("/dev/zero"))?;
             let mut buffer = [0u8; 512];
@@ -122,6 +130,53 @@ fn once(stage: TrialStage, amount: u64) -> Result<u64> {
         TrialStage::Probed => Ok(timed(|| call_entries(amount))),
         TrialStage::CachedWork => Ok(after_a_little(amount, cached_work(amount / 16), cached_work(amount))),
         TrialStage::WideCode => Ok(after_a_little(amount, WideCode::of(amount / 16), WideCode::of(amount))),
+        TrialStage::SpreadCalls => {
+            let mut between = WideCode::of(BETWEEN_CALLS);
+            Ok(timed(|| {
+                for _ in 0..amount {
+                    Syscalls::new(1).run();
+                    between.run();
+                }
+            }))
+        }
+    }
+}
+
+/// Files that are looked up: as many as a folder of sources has, since one and the same would be found in the nearest cache each time.
+#[derive(Clone, Debug)]
+pub(super) struct Paths {
+    folder: PathBuf,
+    next: usize,
+}
+
+impl Paths {
+    const FOLDERS: usize = 20;
+    const FILES: usize = 30;
+
+    /// Those in a folder.
+    pub(super) fn of(folder: &Path) -> Self {
+        Self { folder: folder.to_path_buf(), next: 0 }
+    }
+
+    /// Creates them.
+    pub(super) fn create(&self) -> Result<()> {
+        for path in self.clone() {
+            let parent = path.parent().unwrap_or(&self.folder);
+            std::fs::create_dir_all(parent).map_err(Error::file(parent))?;
+            File::create(&path).map_err(Error::file(&path))?;
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Paths {
+    type Item = PathBuf;
+
+    /// Written anew each time, as programs do.
+    fn next(&mut self) -> Option<PathBuf> {
+        let (at, of) = (self.next, Self::FOLDERS);
+        self.next += 1;
+        (at < of * Self::FILES).then(|| self.folder.join(format!("folder-{}/file-{}", at % of, at / of)))
     }
 }
 
@@ -174,7 +229,9 @@ mod tests {
     #[test]
     fn every_stage_takes_time() {
         let amounts: Amounts = TrialStage::ALL.into_iter().map(|stage| (stage, 20)).collect();
-        let took_ns = all(&amounts).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        Paths::of(folder.path()).create().unwrap();
+        let took_ns = all(&amounts, folder.path()).unwrap();
         assert_eq!(took_ns.len(), TrialStage::ALL.len());
         assert!(took_ns.iter().all(|(stage, ns)| *ns > 0 || *stage == TrialStage::Computing), "{took_ns:?}");
     }
@@ -183,7 +240,7 @@ mod tests {
     fn what_is_asked_for_is_said_in_words() {
         let amounts: Amounts = TrialStage::ALL.into_iter().zip(1..).collect();
         let words = |cpu| words(Path::new("/p"), Path::new("/f/out"), cpu, &amounts).join(" ");
-        assert_eq!(words(None), "/p perftax-battery /f/out - 1 2 3 4 5 6 7 8 9 10");
-        assert_eq!(words(Some(3)), "/p perftax-battery /f/out 3 1 2 3 4 5 6 7 8 9 10");
+        assert_eq!(words(None), "/p perftax-battery /f/out - 1 2 3 4 5 6 7 8 9 10 11");
+        assert_eq!(words(Some(3)), "/p perftax-battery /f/out 3 1 2 3 4 5 6 7 8 9 10 11");
     }
 }

@@ -10,7 +10,7 @@ use perftax_pmu::sys::{Ended, Exit, Stdio};
 use perftax_pmu::{Error, Result};
 use perftax_tools::{Instead, ToolLine};
 
-use super::battery::{self, Amounts};
+use super::battery::{self, Amounts, Paths};
 use crate::run::Command;
 use crate::stimulus::{EMULATED, STEPPED, Spin, WideCode, is_emulated};
 
@@ -25,13 +25,14 @@ const COMPUTING: Duration = Duration::from_millis(120);
 /// The same where it is sampled.
 const SAMPLED: Duration = Duration::from_millis(200);
 /// What else there is to do in a run: under a tool that stops a program at each system call a few tenths of a second.
-const AMOUNTS: [(TrialStage, u64); 6] = [
+const AMOUNTS: [(TrialStage, u64); 7] = [
     (TrialStage::Calls, 1500),
     (TrialStage::Paths, 1500),
     (TrialStage::Reads, 1500),
     (TrialStage::Faults, 2000),
     (TrialStage::Switches, 1200),
     (TrialStage::Tasks, 60),
+    (TrialStage::SpreadCalls, 1500),
 ];
 /// Calls of a function that a probe sits on: ten microseconds each where the kernel traps twice in a guest.
 const PROBED: u64 = 6000;
@@ -69,6 +70,7 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
     let folder = tempfile::tempdir().map_err(|source| Error::System { call: "a temporary folder".into(), source })?;
     let program = std::env::current_exe().map_err(|source| Error::System { call: "this program's file".into(), source })?;
     let took = folder.path().join("took.json");
+    Paths::of(folder.path()).create()?;
     let mut amounts: Amounts = AMOUNTS.into_iter().collect();
     let samples = trying.instead.hz.is_some();
     let computing = if samples { SAMPLED } else { COMPUTING };
@@ -106,13 +108,7 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
         }
     }
     let words = line.into_iter().filter(|word| !work.contains(word)).collect();
-    Ok(ToolTrial {
-        line: words,
-        hz: trying.instead.hz,
-        wide_code_pages: samples.then(WideCode::effective_pages),
-        done: amounts,
-        runs,
-    })
+    Ok(ToolTrial { line: words, hz: trying.instead.hz, wide_code_pages: Some(WideCode::effective_pages()), done: amounts, runs })
 }
 
 /// On which CPUs tool and work run, and how often.

@@ -95,5 +95,6 @@ fn stage_name(stage: TrialStage) -> &'static str {
         TrialStage::Probed => "probed calls",
         TrialStage::CachedWork => "cached work",
         TrialStage::WideCode => "wide code",
+        TrialStage::SpreadCalls => "spread calls",
     }
 }

@@ -61,10 +61,18 @@ pub(super) fn kinds(calls: &Calls) -> [(&'static str, Estimate, TrialStage); 3] 
     ]
 }
 
+/// What the program's code loses to them; none where that was not tried out.
+pub(super) fn own_term(calls: &Calls, prices: &TrialPrices<'_>, workload: &WorkloadProfile, delays: Delays) -> Option<ToolTerm> {
+    let gap_ns = workload.cpu_s.estimate * 1e9 / calls.all.max(1.0);
+    let own_ns = prices.own_of_call_ns(gap_ns, workload.code.as_ref().map(|code| &code.pages))?;
+    (calls.all > 0.0).then(|| term("what code loses to system calls", &Estimate::exact(calls.all), &own_ns, delays, workload))
+}
+
 /// What they cost the tasks that make them, kind by kind, at a trial's prices.
 pub(super) fn terms(calls: &Calls, prices: &TrialPrices<'_>, workload: &WorkloadProfile) -> Vec<ToolTerm> {
     let of = |(what, count, stage): (&str, Estimate, TrialStage)| {
         Some(term(what, &count, &prices.unit_ns(stage)?, Delays::ItsTask, workload))
     };
-    kinds(calls).into_iter().filter(|(_, count, _)| count.high > 0.0).filter_map(of).collect()
+    let own = own_term(calls, prices, workload, Delays::ItsTask);
+    kinds(calls).into_iter().filter(|(_, count, _)| count.high > 0.0).filter_map(of).chain(own).collect()
 }

@@ -102,6 +102,7 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
                         for (what, count, stage) in calls::kinds(&calls) {
                             add(what, Some(count), prices.unit_ns(stage), &mut document);
                         }
+                        document.terms.extend(calls::own_term(&calls, &prices, &document.workload, delays));
                     }
                     None => add("system calls", None, None, &mut document),
                 }
