@@ -15,6 +15,8 @@ use crate::bootstrap::student_quantile;
 const PAIRS_MIN: f64 = 50.0;
 /// At 95 %, where no pair met, as many might have as 3.7 (Poisson, two-sided).
 const MET_AT_MOST_WHERE_NONE_DID: f64 = 3.7;
+/// No program has more code than this many pages: 4 GiB.
+const PAGES_MAX: f64 = 1_048_576.0;
 /// As many degrees of freedom as make Student's quantile the normal one.
 const MANY: usize = 1000;
 
@@ -26,10 +28,14 @@ pub fn effective_number(shares: impl Iterator<Item = f64>) -> f64 {
 
 /// The footprint by samples of (process, page), each so often; none where they are too few. Addresses of different processes are never compared: the
 /// same code lies elsewhere in each.
-pub fn footprint(samples: &BTreeMap<(u32, u64), u64>, period_ns: u64, is_of_user_mode: bool) -> Option<CodeFootprint> {
+pub fn footprint(
+    samples: impl IntoIterator<Item = ((u32, u64), u64)>,
+    period_ns: u64,
+    is_of_user_mode: bool,
+) -> Option<CodeFootprint> {
     let mut by_process: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for ((pid, _), count) in samples {
-        by_process.entry(*pid).or_default().push(*count);
+        by_process.entry(pid).or_default().push(count);
     }
     let mut samples: Vec<Vec<u64>> = by_process.into_values().collect();
     samples.iter_mut().for_each(|pages| pages.sort_unstable_by(|a, b| b.cmp(a)));
@@ -63,7 +69,7 @@ fn pages(by_process: &[Vec<u64>]) -> Option<Estimate> {
     }
     if met == 0.0 {
         let least = pairs / MET_AT_MOST_WHERE_NONE_DID;
-        return Some(Estimate::new(pairs, least, f64::MAX));
+        return Some(Estimate::new(pairs.min(PAGES_MAX), least, PAGES_MAX));
     }
     let half = student_quantile(MANY, CONFIDENCE) * variance.sqrt();
     // As a factor: what meets is a count, and its inverse has a long tail.
@@ -110,7 +116,7 @@ mod tests {
             [(&uniform, &[300][..]), (&skewed, &[400][..]), (&uniform, &[60; 7][..]), (&skewed, &[50; 8][..])]
         {
             let truth = effective_number(weights.iter().copied());
-            let of = |seed| footprint(&sampled(seed, weights, per_process), 1_000_000, false).unwrap().pages;
+            let of = |seed| footprint(sampled(seed, weights, per_process), 1_000_000, false).unwrap().pages;
             let found: Vec<Estimate> = (1..=200).map(of).collect();
             let covering = found.iter().filter(|pages| pages.contains(truth)).count();
             assert!(covering >= 178, "{covering} of 200 cover {truth} at {per_process:?}");
@@ -121,11 +127,11 @@ mod tests {
 
     #[test]
     fn a_loop_is_one_page_and_a_few_samples_say_nothing() {
-        let one = footprint(&BTreeMap::from([((7, 3), 200)]), 1_000_000, true).unwrap();
+        let one = footprint([((7, 3), 200)], 1_000_000, true).unwrap();
         assert_eq!((one.pages.estimate, one.pages.low, one.samples), (1.0, 1.0, vec![vec![200]]));
-        assert!(footprint(&BTreeMap::from([((7, 3), 9)]), 1_000_000, true).is_none());
-        let none_met: BTreeMap<(u32, u64), u64> = (0..30).map(|page| ((7, page), 1)).collect();
-        let pages = footprint(&none_met, 1_000_000, true).unwrap().pages;
-        assert!(pages.low > 100.0 && pages.high == f64::MAX);
+        assert!(footprint([((7, 3), 9)], 1_000_000, true).is_none());
+        let none_met = (0..30).map(|page| ((7, page), 1));
+        let pages = footprint(none_met, 1_000_000, true).unwrap().pages;
+        assert!(pages.low > 100.0 && pages.high == PAGES_MAX);
     }
 }

@@ -77,6 +77,19 @@ impl OfCode {
     /// Where nobody looked: most programs are narrow.
     const UNSEEN: Self = Self { least: 0.0, mean: 0.2, most: Self::MOST };
 
+    /// Share of wide code that is there again so long after an interrupt.
+    fn refilled(gap_ns: f64) -> f64 {
+        -(-gap_ns.max(0.0) / Self::REFILLED_NS).exp_m1()
+    }
+
+    /// What a sample costs wide code at the gap that calibrations have, where one every `tried_ns` cost so much beyond `alpha_ns`: what was there again is lost
+    /// again, and no more.
+    pub(crate) fn as_calibrated(sample_ns: &Estimate, alpha_ns: &Estimate, tried_ns: f64) -> Estimate {
+        let factor = Self::refilled(Self::CALIBRATED_NS) / Self::refilled(tried_ns).max(f64::MIN_POSITIVE);
+        let at = |of: fn(&Estimate) -> f64| alpha_ns.estimate + (of(sample_ns) - alpha_ns.estimate) * factor;
+        Estimate { estimate: at(|e| e.estimate), low: at(|e| e.low), high: at(|e| e.high), ..*sample_ns }
+    }
+
     /// Of a program of so many pages that runs for so long between two samples, beside work of `of_pages` that was sampled by a calibration.
     pub fn after(gap_ns: f64, code: Option<&Estimate>, of_pages: f64) -> Self {
         Self::beside(Self::CALIBRATED_NS, gap_ns, code, of_pages)
@@ -84,8 +97,7 @@ impl OfCode {
 
     /// The same beside work that was disturbed every `calibrated_ns`.
     pub fn beside(calibrated_ns: f64, gap_ns: f64, code: Option<&Estimate>, of_pages: f64) -> Self {
-        let filled = |gap_ns: f64| -(-gap_ns.max(0.0) / Self::REFILLED_NS).exp_m1();
-        let filled = filled(gap_ns) / filled(calibrated_ns).max(f64::MIN_POSITIVE);
+        let filled = Self::refilled(gap_ns) / Self::refilled(calibrated_ns).max(f64::MIN_POSITIVE);
         let share = |pages: f64| (pages / of_pages).clamp(0.0, 1.0) * filled;
         match code {
             Some(pages) => {

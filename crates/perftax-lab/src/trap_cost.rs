@@ -31,7 +31,7 @@ const RING_PAGES: usize = 64;
 pub fn calibrated_trap_ns(profile: &MachineProfile, now_s: f64) -> Option<Estimate> {
     let (pmu_type, sample_type) = (abi::PERF_TYPE_BREAKPOINT, trap_payload().sample_type);
     let attribute = Attribute { pmu_type, period: Some(1), sample_type, ..Attribute::default() };
-    let price = price_of(profile, Mechanism::Breakpoint, CALIBRATED, &attribute, Carried::default(), now_s)?;
+    let price = price_of(profile, Mechanism::Breakpoint, CALIBRATED, &attribute, Carried::default(), None, now_s)?;
     // One of the future was taken before a clock was set back: how long ago, nobody knows.
     let is_fresh = (0.0..=FRESH_S).contains(&(now_s - price.calibration.origin.taken_at_s));
     (is_fresh && price.exact && price.unpriced_payload.is_empty()).then_some(price.alpha_ns)

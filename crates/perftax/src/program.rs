@@ -88,7 +88,7 @@ impl Program {
             _ if self.is_machine => {
                 let time = self.look()?;
                 announce(&format!(
-                    "looking at all CPUs {} times for {:.1} s, nothing sampled; in one more look 99 samples a second, some 0.2 % of CPU time",
+                    "looking at all CPUs {} times for {:.1} s, nothing sampled; one more look samples them 99 times a second of CPU time (0.1 to 0.3 %)",
                     self.runs,
                     time.as_secs_f64()
                 ));
@@ -174,7 +174,7 @@ impl Program {
             });
         }
         announce(&format!(
-            "looking at process {pid} {} times for {:.1} s, nothing sampled; one more look counts its threads, which makes its context switches a little slower, and takes 99 samples a second of its CPU time, some 0.2 %",
+            "looking at process {pid} {} times for {:.1} s, nothing sampled; one more look counts its threads, which makes its context switches a little slower, and samples it 99 times a second of CPU time (0.1 to 0.3 %)",
             self.runs,
             time.as_secs_f64()
         ));

@@ -122,8 +122,10 @@ impl<'a> TrialPrices<'a> {
     /// `code`: pages of code that the program effectively has, where somebody looked.
     pub fn own_ns(&self, gap_ns: f64, code: Option<&Estimate>) -> Option<Estimate> {
         let alpha_ns = self.sample_ns()?;
-        let works = [(CACHED_WORK_TERM, TrialStage::CachedWork), (WIDE_CODE_TERM, TrialStage::WideCode)];
-        let terms = works.into_iter().filter_map(|(term, stage)| Some((term.into(), self.sample_of_ns(stage)?))).collect();
+        let tried_ns = 1e9 / self.trial.hz?;
+        let wide_ns = self.sample_of_ns(TrialStage::WideCode).map(|ns| OfCode::as_calibrated(&ns, &alpha_ns, tried_ns));
+        let works = [(CACHED_WORK_TERM, self.sample_of_ns(TrialStage::CachedWork)), (WIDE_CODE_TERM, wide_ns)];
+        let terms = works.into_iter().filter_map(|(term, sample_ns)| Some((term.into(), sample_ns?))).collect();
         let cost = Cost { terms, wide_code_pages: self.trial.wide_code_pages, ..Cost::new(alpha_ns, 0.0) };
         cost.own_ns(&alpha_ns, gap_ns, code)
     }

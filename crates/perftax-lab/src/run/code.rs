@@ -49,6 +49,6 @@ impl<'a> CodeLook<'a> {
     /// What was seen; none where that was too little. Samples that were lost lay where the others do.
     pub(super) fn finish(self) -> Result<Option<CodeFootprint>> {
         let delivered = self.reader.finish()?;
-        Ok(footprint(&delivered.code, self.clock.period_ns, self.clock.event.modifiers.exclude_kernel))
+        Ok(footprint(delivered.code, self.clock.period_ns, self.clock.event.modifiers.exclude_kernel))
     }
 }

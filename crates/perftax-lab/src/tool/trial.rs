@@ -16,8 +16,6 @@ use crate::stimulus::{EMULATED, STEPPED, Spin, WideCode, is_emulated};
 
 /// Rounds: six are the fewest whose median has an interval of 95 %.
 const ROUNDS: u32 = 9;
-/// The same of a tool that samples by a clock: what each sample takes is a few hundredths of what is timed.
-const SAMPLED_ROUNDS: u32 = 15;
 /// Rounds of each placement beside the scheduler's own.
 const PLACED_ROUNDS: u32 = 6;
 /// Computing, in a run.
@@ -32,7 +30,7 @@ const AMOUNTS: [(TrialStage, u64); 7] = [
     (TrialStage::Faults, 2000),
     (TrialStage::Switches, 1200),
     (TrialStage::Tasks, 60),
-    (TrialStage::SpreadCalls, 1500),
+    (TrialStage::SpreadCalls, 4000),
 ];
 /// Calls of a function that a probe sits on: ten microseconds each where the kernel traps twice in a guest.
 const PROBED: u64 = 6000;
@@ -123,8 +121,7 @@ struct Placed {
 impl Trying<'_> {
     /// The scheduler's own, and where it is asked for and can be, both on one CPU and each on one of its own.
     fn placements(&self, cpus: &[u32]) -> Vec<Placed> {
-        let rounds = if self.instead.hz.is_some() { SAMPLED_ROUNDS } else { ROUNDS };
-        let mut placements = vec![Placed { placement: TrialPlacement::Free, rounds, tool: None, work: None }];
+        let mut placements = vec![Placed { placement: TrialPlacement::Free, rounds: ROUNDS, tool: None, work: None }];
         if let (true, [first, .., last]) = (self.is_placed, cpus) {
             for (placement, tool) in [(TrialPlacement::Together, last), (TrialPlacement::Apart, first)] {
                 placements.push(Placed { placement, rounds: PLACED_ROUNDS, tool: Some(*tool), work: Some(*last) });
@@ -190,8 +187,8 @@ mod tests {
     #[test]
     fn tool_and_work_share_a_cpu_and_do_not() {
         let line = ToolLine::parse("strace -f").unwrap();
-        let of = |is_placed, hz, cpus: &[u32]| {
-            let instead = Instead { hz, ..Instead::default() };
+        let of = |is_placed, cpus: &[u32]| {
+            let instead = Instead::default();
             let trying = Trying { line: &line, instead, is_placed, between: &mut |_, _| {} };
             let placed = trying.placements(cpus);
             let is: Vec<(TrialPlacement, Option<u32>, Option<u32>)> =
@@ -201,10 +198,8 @@ mod tests {
         let free = (TrialPlacement::Free, None, None);
         let [together, apart] =
             [(TrialPlacement::Together, 7), (TrialPlacement::Apart, 2)].map(|(p, tool)| (p, Some(tool), Some(7)));
-        assert_eq!(of(true, None, &[2, 3, 7]), (vec![free, together, apart], 21));
-        assert_eq!((of(false, None, &[2, 3, 7]), of(true, None, &[2])), ((vec![free], 9), (vec![free], 9)));
-        // A sample is a small part of what is timed.
-        assert_eq!(of(false, Some(99.0), &[2, 3]), (vec![free], 15));
+        assert_eq!(of(true, &[2, 3, 7]), (vec![free, together, apart], 21));
+        assert_eq!((of(false, &[2, 3, 7]), of(true, &[2])), ((vec![free], 9), (vec![free], 9)));
     }
 
     #[test]

@@ -107,9 +107,9 @@ pub(super) struct PricedEvent<'a> {
 
 fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a MachineProfile>, now_s: f64) -> PricedEvent<'a> {
     let mechanism = mechanism_of(&counts.attribute, &counts.name, &recording.features);
-    let price = mechanism
-        .zip(profile)
-        .and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute, counts.carried(), now_s));
+    let price = mechanism.zip(profile).and_then(|(m, profile)| {
+        price_of(profile, m, &counts.name, &counts.attribute, counts.carried(), counts.code_pages(), now_s)
+    });
     let event = BilledEvent {
         event: counts.name.clone(),
         mechanism,

@@ -29,13 +29,14 @@ pub struct Price<'a> {
 
 /// The price of an event's sample; None where the profile has no calibration of its mechanism.
 ///
-/// At the recording's own period, where it has one, and with the drift of the calibration's age at `now_s`.
+/// At the recording's own period, where it has one, and with the drift of the calibration's age at `now_s`. `code`: pages of code that the program goes through, where its samples tell.
 pub fn price_of<'a>(
     profile: &'a MachineProfile,
     mechanism: Mechanism,
     name: &str,
     attribute: &Attribute,
     carried: Carried,
+    code: Option<Estimate>,
     now_s: f64,
 ) -> Option<Price<'a>> {
     let newest = |a: &&Calibration, b: &&Calibration| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s);
@@ -48,8 +49,8 @@ pub fn price_of<'a>(
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);
     let mut alpha_ns = attribute.events_a_sample().map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
-    // What a program loses in its caches to a timer's interrupt nobody sees in a recording, as nobody does before one.
-    let own_ns = attribute.clock_period_ns().and_then(|gap_ns| cost.own_ns(&alpha_ns, gap_ns as f64, None));
+    // What a program's data lose to a timer's interrupt nobody sees in a recording, as nobody does before one; how wide its code is, its samples tell.
+    let own_ns = attribute.clock_period_ns().and_then(|gap_ns| cost.own_ns(&alpha_ns, gap_ns as f64, code.as_ref()));
     for more_ns in payload.cost_ns.into_iter().chain(own_ns) {
         alpha_ns = alpha_ns.plus(&more_ns);
     }

@@ -6,8 +6,9 @@ use rustc_hash::FxHashMap;
 
 use perftax_doc::Untold;
 use perftax_pmu::record::spe;
+use perftax_pmu::sampler::CODE_PAGE_SHIFT;
 
-use super::attribute::{Attribute, read_format};
+use super::attribute::{Attribute, read_format, sample_type};
 use super::bytes::{Order, text};
 use super::command_line::{Whom, event_lists, whom};
 use super::command_span::CommandSpan;
@@ -260,6 +261,7 @@ impl<'a> Counter<'a> {
         };
         let layout = &self.layouts[index];
         let mut belongs = layout.of_sample(self.order, body);
+        let address = layout.place_in_sample(sample_type::IP).and_then(|at| self.order.u64(body, at));
         belongs.cpu = belongs.cpu.or_else(|| id.and_then(|id| self.cpu_of_id.get(&id).copied()));
         if let Some(observer) = &mut self.observer {
             let attribute = &self.events[index].attribute;
@@ -295,10 +297,15 @@ impl<'a> Counter<'a> {
         let is_of_idle = belongs.thread == Some((0, 0));
         self.saw_idle |= is_of_idle;
         let attribute = &self.events[index].attribute;
+        let is_clock = attribute.is_clock();
         let is_idle = is_of_idle && misc & kind::MISC_CPUMODE == kind::MISC_KERNEL && attribute.is_clock_or_counter();
         if let Some((pid, tid)) = belongs.thread {
             let before = self.same_thread.count((Thread { pid, tid }, index));
             self.of_thread(before);
+        }
+        if let (Some((pid, _)), true) = (belongs.thread, is_clock && !is_of_idle) {
+            let code = &mut self.events[index].code;
+            address.into_iter().for_each(|address| *code.entry((pid, address >> CODE_PAGE_SHIFT)).or_default() += 1);
         }
         if is_idle {
             self.events[index].idle += 1;

@@ -1,6 +1,8 @@
 //! What a recording says of one event.
 
-use perftax_doc::Untold;
+use perftax_cost::code::footprint;
+use perftax_doc::{Estimate, Untold};
+use rustc_hash::FxHashMap;
 
 use super::attribute::{Attribute, read_format};
 use super::carried::Carried;
@@ -35,6 +37,8 @@ pub struct EventCounts {
     pub stack_bytes: u64,
     /// How many samples do.
     pub with_stack: u64,
+    /// Of a clock, how many samples each page of code had, by process and the page's number; the idle task has none.
+    pub(super) code: FxHashMap<(u32, u64), u64>,
     /// Those of its samples that stand in AUX buffers (ARM SPE): neither time nor thread is read of them.
     pub in_aux: u64,
     /// Whether the recording ends as perf ends it, so that the event's own losses are all told.
@@ -58,6 +62,13 @@ impl EventCounts {
         } else {
             self.lost_in_ring.saturating_add(self.lost_samples)
         }
+    }
+
+    /// Pages of code that its samples tell the programs to go through; none where they do not.
+    pub fn code_pages(&self) -> Option<Estimate> {
+        let period_ns = self.attribute.clock_period_ns()?;
+        let samples = self.code.iter().map(|(at, samples)| (*at, *samples));
+        footprint(samples, period_ns, self.attribute.exclude_kernel).map(|code| code.pages)
     }
 
     /// perf adds an event `dummy` that never samples, for the records beside the samples.

@@ -135,6 +135,9 @@ pub(super) fn program_panel(w: &WorkloadProfile) -> Panel {
     if !w.runs.is_empty() {
         row("context switches", units::estimate_number(&w.switches));
         row("page faults", units::estimate_number(&w.faults));
+        if let Some(code) = &w.code {
+            row("pages of code gone through", units::estimate_number(&code.pages));
+        }
         row("largest resident set", units::bytes(w.max_rss_bytes as f64));
     }
     for (event, n) in &w.counts {

@@ -1,6 +1,7 @@
 //! `perftax plan` on a terminal.
 
 use owo_colors::OwoColorize;
+use perftax_doc::code::CodeFootprint;
 use perftax_doc::{Plan, Work, WorkloadProfile, busiest_tells, cpu_time_tells};
 
 use crate::printable::printable;
@@ -106,7 +107,13 @@ pub(crate) fn workload(w: &WorkloadProfile) -> String {
             super::plural(&units::count(processes + 1), "process", "processes")
         ),
     };
-    format!("{}{over}{cpu}, {threads}, {switches}", units::estimate_s(&w.elapsed_s))
+    let code = w.code.as_ref().map_or(String::new(), |code| format!(", code of {}", code_pages(code)));
+    format!("{}{over}{cpu}, {threads}, {switches}{code}", units::estimate_s(&w.elapsed_s))
+}
+
+/// How many pages of code a program goes through.
+pub(crate) fn code_pages(code: &CodeFootprint) -> String {
+    format!("{} pages", units::estimate_number(&code.pages))
 }
 
 /// The measured program in full, for commands that are about the program.
@@ -120,6 +127,9 @@ pub(crate) fn workload_table(w: &WorkloadProfile) -> Table {
     if !w.runs.is_empty() {
         table.row(vec!["context switches".into(), units::estimate_number(&w.switches)]);
         table.row(vec!["page faults".into(), units::estimate_number(&w.faults)]);
+        if let Some(code) = &w.code {
+            table.row(vec!["pages of code gone through".into(), units::estimate_number(&code.pages)]);
+        }
         table.row(vec!["largest resident set".into(), units::bytes(w.max_rss_bytes as f64)]);
     }
     for (event, n) in &w.counts {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use perftax_cost::tool::CALLS_OF_A_TASK;
-use perftax_doc::{Plan, PriceSource, ToolPrediction, TrialPlacement};
+use perftax_doc::{Plan, Prediction, PriceSource, ToolPrediction, TrialPlacement};
 use serde_json::{Value, json};
 
 use crate::common::{one_at_a_time, said};
@@ -212,8 +212,12 @@ fn a_recording_of_every_system_call_is_tried_out() {
     let program = format!("getppid() for 1..{CALLS}; my $i = 0; $i++ while $i < 2e6");
     let of = |line: &str| predicted(&["--tool", line, "--", "perl", "-e", &program]);
     let doc = of("perf record -e raw_syscalls:sys_enter -o mine");
-    let calls: Vec<_> = doc.terms.iter().filter(|term| term.what.contains("system calls")).collect();
-    assert!(calls.len() == 3 && calls.iter().all(|term| term.source == PriceSource::Trial), "{:?}", doc.terms);
+    let (own, calls): (Vec<_>, Vec<_>) = doc
+        .terms
+        .iter()
+        .filter(|term| term.what.contains("system calls"))
+        .partition(|term| term.what.starts_with("what code loses"));
+    assert!(calls.len() == 3 && own.len() == 1 && calls.iter().all(|term| term.source == PriceSource::Trial), "{:?}", doc.terms);
     let others = calls.iter().find(|term| term.what == "other system calls").unwrap();
     assert!((CALLS..CALLS * 1.05).contains(&others.count.unwrap().estimate), "{others:?}");
     // They are not paid for twice: by the calibration's price of half a microsecond besides.
@@ -227,6 +231,37 @@ fn a_recording_of_every_system_call_is_tried_out() {
     assert!(with_callers.trial.is_none(), "{:?}", with_callers.terms);
 }
 
+/// A loop goes through a page or a few, known wide code through all of its pages; somebody else's samples are none of a program's.
+#[test]
+fn a_prediction_says_how_much_code_a_program_goes_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let pages = |computing: &str, wide_code: &str| {
+        let mut predict = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        // A published cost needs no calibration.
+        predict.args([
+            "predict",
+            "--machine",
+            "broadwell",
+            "-e",
+            "UOPS_RETIRED.ALL",
+            "--count-of",
+            "1e9",
+            "-r",
+            "2",
+            "--json",
+            "-",
+        ]);
+        predict.args(["--", env!("CARGO_BIN_EXE_perftax"), "perftax-battery", &out, "-", computing]);
+        let output = predict.args(["1", "1", "1", "1", "2", "1", "0", "0", wide_code, "0"]).output().unwrap();
+        let doc: Prediction = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+        doc.workload.code.unwrap()
+    };
+    let [narrow, wide] = [("20000000", "0"), ("64", "15000000")].map(|(computing, wide_code)| pages(computing, wide_code));
+    assert!(narrow.total() > 50 && wide.total() > 50, "{narrow:?} {wide:?}");
+    assert!(narrow.pages.high < 20.0 && wide.pages.low > 60.0 && wide.pages.high < 1000.0, "{:?} {:?}", narrow.pages, wide.pages);
+}
+
 /// What is taken off a task's price is what the known work does, in every run: counted by strace, as the difference of a hundred tasks.
 #[test]
 fn a_task_of_the_known_work_takes_the_calls_that_are_taken_off() {
@@ -235,7 +270,7 @@ fn a_task_of_the_known_work_takes_the_calls_that_are_taken_off() {
         let [out, log] = ["out", "log"].map(|name| folder.path().join(name));
         let mut strace = Command::new("strace");
         strace.args(["-f", "-o"]).arg(&log).args([env!("CARGO_BIN_EXE_perftax"), "perftax-battery"]).arg(&out);
-        assert!(strace.args(["-", "64", "1", "1", "1", "1", "2", tasks, "0"]).status().unwrap().success());
+        assert!(strace.args(["-", "64", "1", "1", "1", "1", "2", tasks, "0", "0", "0", "0"]).status().unwrap().success());
         assert!(out.exists(), "the work was not done");
         let mut calls = BTreeMap::new();
         for line in std::fs::read_to_string(log).unwrap().lines() {

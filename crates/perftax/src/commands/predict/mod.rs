@@ -24,7 +24,7 @@ use crate::wait::Wait;
 
 /// Predict what sampling would cost a program, over periods
 ///
-/// The program runs a few times unmonitored; nothing is sampled. With --machine, the cost of a sample is that of a published
+/// The program runs a few times unmonitored, and once sampled, to see how much code it goes through. With --machine, the cost of a sample is that of a published
 /// or saved machine, and the event need not exist here as long as its count can be had.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -16,7 +16,7 @@ use perftax_report::units::estimate_ns;
 use perftax_tools::{Bpftrace, Hook, Instead, Tool, ToolLine};
 
 use super::{calls, tool};
-use crate::host::Host;
+use crate::host::{Host, kernel_says};
 use crate::program::Program;
 use crate::progress::{Progress, announce};
 
@@ -45,8 +45,9 @@ enum Driver {
     },
 }
 
-/// Samples a second that a tool is tried out with where its own are fewer: they would not be seen in a tenth of a second.
-const TRIED_HZ: f64 = 4999.0;
+/// Samples a second that a tool is tried out with where its own are fewer: they would not be seen in a tenth of a second. As many as a calibration takes, and no
+/// more than the kernel does.
+const TRIED_HZ: f64 = 19_997.0;
 
 /// What it would cost.
 pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut origin: Origin) -> Result<ToolPrediction> {
@@ -67,7 +68,7 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
         });
     }
     let samples = drivers.iter().find_map(|driver| match driver {
-        Driver::Samples { hz } => Some(hz.max(TRIED_HZ)),
+        Driver::Samples { hz } => Some(hz.max(tried_hz())),
         _ => None,
     });
     // Whether system calls may be counted decides how: all of them, and those that take a path or a buffer.
@@ -131,6 +132,12 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
     document.unpriced = unpriced;
     document.trial = Some(trial);
     Ok(document)
+}
+
+/// Samples a second for a trial.
+fn tried_hz() -> f64 {
+    let most = kernel_says("perf_event_max_sample_rate").parse().unwrap_or(f64::MAX);
+    TRIED_HZ.min(most)
 }
 
 /// The tool around known work, while nothing else of perftax's measures here.
