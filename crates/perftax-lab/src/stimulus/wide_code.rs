@@ -109,7 +109,8 @@ impl WideCode {
         self.calls
     }
 
-    /// How many pages its code effectively has: each function is as likely as the other, so it is their addresses that tell.
+    /// How many pages its code effectively has: each function is as likely as the other, so it is their addresses that tell. The page that they are called
+    /// from is left out: it has an eighth of the time, so that samples of this work tell some forty pages.
     pub fn effective_pages() -> f64 {
         let mut by_page: BTreeMap<u64, f64> = BTreeMap::new();
         for function in TABLE.iter().flatten().flatten() {

@@ -231,7 +231,7 @@ fn a_recording_of_every_system_call_is_tried_out() {
     assert!(with_callers.trial.is_none(), "{:?}", with_callers.terms);
 }
 
-/// A loop goes through a page or a few, known wide code through all of its pages; somebody else's samples are none of a program's.
+/// A loop goes through a page or a few, known wide code through many.
 #[test]
 fn a_prediction_says_how_much_code_a_program_goes_through() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +259,8 @@ fn a_prediction_says_how_much_code_a_program_goes_through() {
     };
     let [narrow, wide] = [("20000000", "0"), ("64", "15000000")].map(|(computing, wide_code)| pages(computing, wide_code));
     assert!(narrow.total() > 50 && wide.total() > 50, "{narrow:?} {wide:?}");
-    assert!(narrow.pages.high < 20.0 && wide.pages.low > 60.0 && wide.pages.high < 1000.0, "{:?} {:?}", narrow.pages, wide.pages);
+    // Its calls come from one page, which has an eighth of its time: that alone is as if there were 64.
+    assert!(narrow.pages.high < 8.0 && wide.pages.low > 16.0 && wide.pages.high < 500.0, "{:?} {:?}", narrow.pages, wide.pages);
 }
 
 /// What is taken off a task's price is what the known work does, in every run: counted by strace, as the difference of a hundred tasks.
