@@ -201,14 +201,15 @@ cat /proc/uptime
     };
     assert!(on("loop", "000") && on("far", "001"), "{output}");
     let mut seen = vec![output];
-    while seen.len() < 4 {
+    // The folder beside is the host's, and so is when it answers: on a busy host one run in two has its shell wait elsewhere.
+    while seen.len() < 8 {
         let again = once().0;
         if seen.contains(&again) {
             return;
         }
         seen.push(again);
     }
-    panic!("no two of four runs are alike: {seen:?}");
+    panic!("no two of eight runs are alike: {seen:?}");
 }
 
 /// One sample in period + 1 of each program, all of them at its own addresses.
