@@ -86,10 +86,10 @@ impl Delivered {
         self.reader_cpu_ns += other.reader_cpu_ns;
     }
 
-    /// Notes where a sample was: its address comes first, its process behind it (perf_event_open(2), PERF_RECORD_SAMPLE).
+    /// Notes where a sample was: its address comes first, its process behind it (perf_event_open(2), PERF_RECORD_SAMPLE). An idle CPU goes through nobody's code.
     fn note_code(&mut self, body: &[u8]) {
         let word = |i: usize| body.get(i * 8..).and_then(<[u8]>::first_chunk).map(|b| u64::from_ne_bytes(*b));
-        if let (Some(address), Some(pids)) = (word(0), word(1)) {
+        if let (Some(address), Some(pids)) = (word(0), word(1).filter(|pids| *pids as u32 != 0)) {
             *self.code.entry((pids as u32, address >> CODE_PAGE_SHIFT)).or_default() += 1;
         }
     }
@@ -221,4 +221,21 @@ impl ReaderThread {
 
 fn ended_early() -> Error {
     Error::System { call: "the ring's reader".into(), source: std::io::Error::other("ended early") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_noted_by_process_and_page_and_an_idle_cpu_has_none() {
+        let mut delivered = Delivered::default();
+        let body = |address: u64, pid: u64| [address, pid | (pid + 1) << 32, 7].map(u64::to_ne_bytes).concat();
+        for (address, pid) in [(0x40_1234, 11), (0x40_1fff, 11), (0x40_2000, 11), (0x40_1234, 12), (0xffff_ffff_8100_0000, 0)] {
+            delivered.note_code(&body(address, pid));
+        }
+        delivered.note_code(&[0; 8]);
+        let found: Vec<_> = delivered.code.into_iter().collect();
+        assert_eq!(found, [((11, 0x401), 2), ((11, 0x402), 1), ((12, 0x401), 1)]);
+    }
 }
