@@ -201,7 +201,7 @@ cat /proc/uptime
     };
     assert!(on("loop", "000") && on("far", "001"), "{output}");
     let mut seen = vec![output];
-    // The folder beside is the host's, and so is when it answers: on a busy host one run in two has its shell wait elsewhere.
+    // Runs differ by where a few of the shell's samples fall, on busy hosts more of them; the host answers for the folder beside when it can, which may be why.
     while seen.len() < 8 {
         let again = once().0;
         if seen.contains(&again) {
