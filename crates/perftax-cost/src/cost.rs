@@ -172,16 +172,19 @@ impl Cost {
             let of = |most_ns: f64| (most_ns - alpha_ns.estimate).max(0.0);
             Some((of(most_ns.estimate), of(most_ns.high)))
         };
-        let of_data = to_lose_ns(CACHED_WORK_TERM).map(|(about_ns, at_most_ns)| {
+        // Where the program lies, and how well the two ends are known, have nothing to do with each other.
+        let above_ns = |mean: f64, most: f64, (about_ns, at_most_ns): (f64, f64)| {
+            ((most - mean) * about_ns).hypot(most * (at_most_ns - about_ns))
+        };
+        let of_data = to_lose_ns(CACHED_WORK_TERM).map(|to_lose_ns| {
             let own = Own::after(gap_ns);
-            // Where the program lies, and how well the two ends are known, have nothing to do with each other.
-            let above = ((own.most - own.mean) * about_ns).hypot(own.most * (at_most_ns - about_ns));
-            Estimate::new(own.mean * about_ns, -least_ns, (own.mean * about_ns + above).max(least_ns))
+            let own_ns = own.mean * to_lose_ns.0;
+            Estimate::new(own_ns, -least_ns, (own_ns + above_ns(own.mean, own.most, to_lose_ns)).max(least_ns))
         });
-        let of_code = to_lose_ns(WIDE_CODE_TERM).zip(self.wide_code_pages).map(|((about_ns, at_most_ns), pages)| {
+        let of_code = to_lose_ns(WIDE_CODE_TERM).zip(self.wide_code_pages).map(|(to_lose_ns, pages)| {
             let share = OfCode::after(gap_ns, code, pages);
-            let above = ((share.most - share.mean) * about_ns).hypot(share.most * (at_most_ns - about_ns));
-            Estimate::new(share.mean * about_ns, share.least * about_ns, share.mean * about_ns + above)
+            let own_ns = share.mean * to_lose_ns.0;
+            Estimate::new(own_ns, share.least * to_lose_ns.0, own_ns + above_ns(share.mean, share.most, to_lose_ns))
         });
         match (of_data, of_code) {
             (Some(of_data), Some(of_code)) => Some(of_data.plus(&of_code)),

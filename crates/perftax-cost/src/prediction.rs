@@ -52,7 +52,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         alphas.push((name, cost.term(name)?));
     }
     let gap_ns = gap_ns(workload, setting, period, sample_ns.estimate);
-    let own_ns = gap_ns.and_then(|gap_ns| cost.own_ns(&sample_ns, gap_ns, workload.code.as_ref().map(|code| &code.pages)));
+    let own_ns = gap_ns.and_then(|gap_ns| cost.own_ns(&sample_ns, gap_ns, workload.code_pages()));
     alphas.extend(own_ns.map(|own_ns| (OWN_TERM, own_ns)));
     let switch = match setting.switch_term {
         Some(name) => Some(cost.term(name)?),

@@ -63,6 +63,11 @@ impl WorkloadProfile {
         self.pid.is_none() && self.command == [ALL_CPUS]
     }
 
+    /// Pages of code that it effectively goes through; none where nobody looked.
+    pub fn code_pages(&self) -> Option<&Estimate> {
+        self.code.as_ref().map(|code| &code.pages)
+    }
+
     /// The unmonitored runs that its estimates are of.
     pub fn measured_runs(&self) -> Vec<&Run> {
         Self::measured(&self.runs)

@@ -17,7 +17,7 @@ use super::code::{CodeClock, CodeLook};
 use super::monitor::{TASK_CLOCK, check_running, succeeded};
 
 /// Pages of a ring where memory may be locked: a thousand tasks' records before it must be read.
-const RING_PAGES: usize = 32;
+pub(super) const RING_PAGES: usize = 32;
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug)]

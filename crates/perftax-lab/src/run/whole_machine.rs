@@ -14,13 +14,11 @@ use perftax_pmu::{Error, Result};
 use super::code::CodeLook;
 use super::monitor::{check_running, too_much_stolen};
 use super::survey::{Survey, profile, variation};
-use super::tasks::{Begins, Seen};
+use super::tasks::{Begins, RING_PAGES, Seen};
 use crate::system::steal_ns;
 
 /// From one look at whether somebody interrupts to the next.
 const LOOK: Duration = Duration::from_millis(20);
-/// Pages of a ring where memory may be locked.
-const RING_PAGES: usize = 32;
 /// USER_HZ, fixed at 100 a second for user space (proc(5)).
 const TICK_S: f64 = 0.01;
 

@@ -128,8 +128,8 @@ fn once(stage: TrialStage, amount: u64, folder: &Path) -> Result<u64> {
             Ok(monotonic_ns() - began_ns)
         }),
         TrialStage::Probed => Ok(timed(|| call_entries(amount))),
-        TrialStage::CachedWork => Ok(after_a_little(amount, cached_work(amount / 16), cached_work(amount))),
-        TrialStage::WideCode => Ok(after_a_little(amount, WideCode::of(amount / 16), WideCode::of(amount))),
+        TrialStage::CachedWork => Ok(after_a_little(amount, cached_work)),
+        TrialStage::WideCode => Ok(after_a_little(amount, WideCode::of)),
         TrialStage::SpreadCalls => {
             let mut between = WideCode::of(BETWEEN_CALLS);
             Ok(timed(|| {
@@ -191,11 +191,12 @@ pub(super) fn cached_lasting(duration: Duration) -> u64 {
 }
 
 /// The work alone, once a little of it has gone before: what it touches for the first time is not what is asked for. Nothing takes no time.
-fn after_a_little(amount: u64, mut little: impl Stimulus, mut work: impl Stimulus) -> u64 {
+fn after_a_little<S: Stimulus>(amount: u64, of: impl Fn(u64) -> S) -> u64 {
     if amount == 0 {
         return 0;
     }
-    little.run();
+    let mut work = of(amount);
+    of(amount / 16).run();
     timed(|| work.run())
 }
 

@@ -64,7 +64,7 @@ pub(super) fn kinds(calls: &Calls) -> [(&'static str, Estimate, TrialStage); 3] 
 /// What the program's code loses to them; none where that was not tried out.
 pub(super) fn own_term(calls: &Calls, prices: &TrialPrices<'_>, workload: &WorkloadProfile, delays: Delays) -> Option<ToolTerm> {
     let gap_ns = workload.cpu_s.estimate * 1e9 / calls.all.max(1.0);
-    let own_ns = prices.own_of_call_ns(gap_ns, workload.code.as_ref().map(|code| &code.pages))?;
+    let own_ns = prices.own_of_call_ns(gap_ns, workload.code_pages())?;
     (calls.all > 0.0).then(|| term("what code loses to system calls", &Estimate::exact(calls.all), &own_ns, delays, workload))
 }
 

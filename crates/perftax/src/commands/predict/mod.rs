@@ -81,12 +81,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
         args.frequencies.iter().map(|hz| period_of(*hz, &known)).collect::<Result<Vec<u64>>>()?
     } else if args.periods.is_empty() {
         // What is predicted with, at the shortest period that would be taken for α alone.
-        let alpha_ns = known.priced.cost.alpha_ns;
-        let own_ns = known
-            .priced
-            .cost
-            .own_ns(&alpha_ns, 4.0 * alpha_ns.estimate, known.workload.code.as_ref().map(|code| &code.pages))
-            .map_or(0.0, |own_ns| own_ns.high);
+        let (cost, alpha_ns) = (&known.priced.cost, known.priced.cost.alpha_ns);
+        let own_ns = cost.own_ns(&alpha_ns, 4.0 * alpha_ns.estimate, known.workload.code_pages());
+        let own_ns = own_ns.map_or(0.0, |own_ns| own_ns.high);
         defaults(known.mechanism, alpha_ns.estimate + own_ns, &rule)
     } else {
         args.periods.clone()

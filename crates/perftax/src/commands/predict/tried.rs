@@ -113,9 +113,8 @@ pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut ori
             Driver::Switches => ("context switches", prices.switch_ns()),
             Driver::Tasks => ("tasks that come and go", prices.task_ns()),
             Driver::Samples { hz } => {
-                let code = document.workload.code.as_ref().map(|code| code.pages);
                 let of_samples = count(&driver, &document.workload);
-                if let Some(own_ns) = prices.own_ns(1e9 / hz, code.as_ref()) {
+                if let Some(own_ns) = prices.own_ns(1e9 / hz, document.workload.code_pages()) {
                     add("what caches lose to samples", of_samples, Some(own_ns), &mut document);
                 }
                 ("samples", prices.sample_ns())
